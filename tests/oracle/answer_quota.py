@@ -8,10 +8,11 @@ All answers share :func:`unread`, which finds keys of a case that no answer read
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from bursar.core.quota.dominant_share import dominant_share
+from bursar.core.quota.dominant_share import DominantShare, dominant_share
 from bursar.core.quota.quota_tree import QuotaNode, QuotaTree
 from bursar.core.start_job import TaskGroupRange, largest_fitting_counts
 from bursar.model.tenants.tenant import FlavorResource, Quota
@@ -19,10 +20,18 @@ from tests.oracle.runner import UNREAD, Answer, Case
 
 Fields = Mapping[str, Any]
 
+INFINITE_SHARE = 2**63 - 1
+"""How Kueue displays an infinite share."""
+
 LIMITS = "nominal borrowing_limit lending_limit"
 
 Known = Mapping[str, Any] | None
 """The keys an answer reads, nested like the case; ``*`` is any key, ``None`` anything below."""
+
+
+def rounded(share: DominantShare) -> int:
+    """The share as Kueue displays it."""
+    return INFINITE_SHARE if share.infinite else math.ceil(share.weighted)
 
 
 def keys(names: str, **nested: Known) -> dict[str, Any]:
@@ -177,7 +186,7 @@ def answer_dominant_resource_share(case: Case, fixtures: dict[str, Any]) -> str 
             declared = tree.declared(name)
             own = {fr: amount for fr, amount in extra.items() if fr in declared}
             share = dominant_share(tree, name, own)
-            ours = (share.rounded, share.resource, share.borrowing)
+            ours = (rounded(share), share.resource, share.borrowing)
             yield _difference(name, ours, tuple(published[key] for key in compared))
 
     return _first(differences())

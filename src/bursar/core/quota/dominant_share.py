@@ -11,13 +11,9 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import total_ordering
-from typing import Final
 
 from bursar.core.quota.quota_tree import QuotaTree
 from bursar.model.tenants.tenant import FlavorResource
-
-INFINITE_SHARE: Final[int] = 2**63 - 1
-"""How an infinite share is displayed."""
 
 
 @total_ordering
@@ -48,11 +44,6 @@ class DominantShare:
         if self.infinite:
             return math.inf
         return self.ratio / self.weight if self.ratio else 0.0
-
-    @property
-    def rounded(self) -> int:
-        """The share as it is displayed."""
-        return INFINITE_SHARE if self.infinite else math.ceil(self.weighted)
 
     @property
     def rank(self) -> tuple[float, float]:

@@ -284,10 +284,6 @@ class QuotaTree:
         """All tenants, sorted."""
         return sorted(self._nodes)
 
-    def is_queue(self, name: str) -> bool:
-        """Whether jobs wait and run here."""
-        return self._nodes[name].spec.is_queue
-
     def weight(self, name: str) -> float:
         """The tenant's weight among its siblings."""
         return self._nodes[name].spec.weight
@@ -296,10 +292,6 @@ class QuotaTree:
         """The tenant above, or ``None`` at a root."""
         above = self._nodes[name].parent
         return None if above is None else above.spec.name
-
-    def children(self, name: str) -> list[str]:
-        """The tenants directly below, sorted."""
-        return [child.spec.name for child in self._nodes[name].children]
 
     def ancestors(self, name: str) -> Iterator[str]:
         """From the parent up to the root."""
@@ -311,10 +303,6 @@ class QuotaTree:
     def root(self, name: str) -> str:
         """The top of this tenant's tree; a tenant without a parent is its own."""
         return _root_of(self._nodes[name]).spec.name
-
-    def height(self, name: str) -> int:
-        """Levels below the tenant: 0 for a queue or a childless tenant."""
-        return self._nodes[name].height
 
     def declared(self, name: str) -> Collection[FlavorResource]:
         """The flavor-resources for which the tenant or a tenant below it has a quota, sorted."""

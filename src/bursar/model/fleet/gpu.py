@@ -91,15 +91,6 @@ class MigGeometry:
         """Names in catalogue order, smallest first."""
         return tuple(profile.name for profile in self.profiles)
 
-    def only(self, *names: str) -> MigGeometry:
-        """The same geometry, restricted to these profiles."""
-        return MigGeometry(
-            compute_slices=self.compute_slices,
-            memory_slices=self.memory_slices,
-            profiles=tuple(profile for profile in self.profiles if profile.name in names),
-            starts_measured=self.starts_measured,
-        )
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuModel:
