@@ -11,7 +11,7 @@ from bursar.core.placement.pool_fit import Counts, PoolFit
 from bursar.core.placement.search import NOTHING_RESERVED, Allocation, Search
 from bursar.core.state.fleet_state import FleetState
 from bursar.core.state.job_record import Backlog, JobRecord
-from bursar.model.decision import Decision, Hold, Order, PartitionGpu, StartJob
+from bursar.model.decision import Decision, Hold, Order, StartJob
 from bursar.model.jobs.attempt import Placement, Task
 from bursar.model.jobs.job import MigSlice
 from bursar.model.reason import NoCapacity, Reason
@@ -178,10 +178,7 @@ class Draft:
 
     def order_start(self, record: JobRecord, fit: PoolFit, allocation: Allocation) -> Placement:
         """Order the start and the GPU partitions it needs; nothing is charged."""
-        for partition in allocation.partitions:
-            self.orders.append(
-                PartitionGpu(node=partition.node, gpu=partition.gpu, layout=partition.layout)
-            )
+        self.orders += allocation.partitions
         placement = fit.placement_for(allocation)
         self.orders.append(
             StartJob(job_id=record.id, attempt=record.attempt + 1, placement=placement)

@@ -35,11 +35,16 @@ class AttemptSnapshot:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClaimSnapshot:
+class Claim:
     """A placement reserved for a waiting job, and the attempts that must stop first."""
 
     placement: Placement
     attempts: Mapping[str, int]
+
+    @property
+    def victims(self) -> tuple[str, ...]:
+        """The jobs that must stop, by id; ``attempts`` has the attempt of each."""
+        return tuple(self.attempts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +67,7 @@ class JobSnapshot:
     save_ms: int | None = None
     unprompted: int = 0
     live: AttemptSnapshot | None = None
-    claim: ClaimSnapshot | None = None
+    claim: Claim | None = None
     charged_micro_usd: int = 0
 
 

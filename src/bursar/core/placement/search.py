@@ -10,6 +10,7 @@ from bursar.core.journal import Journal
 from bursar.core.nodes.node import NodeState
 from bursar.core.nodes.pool import PoolState
 from bursar.core.nodes.workload_mix import WorkloadMix
+from bursar.model.decision import PartitionGpu
 from bursar.model.fleet.gpu import Layout
 from bursar.model.jobs.attempt import Placement, ShareUse, SliceUse, Task
 from bursar.model.jobs.job import TaskGroup, WholeGpus
@@ -17,15 +18,6 @@ from bursar.model.tenants.policy import Policies
 
 NO_DEMAND: Final[Mapping[str, int]] = {}
 NOTHING_RESERVED: Final[Mapping[str, int]] = {}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GpuPartition:
-    """A GPU to partition before the gang starts."""
-
-    node: str
-    gpu: int
-    layout: Layout
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +29,7 @@ class Allocation:
     """
 
     tasks: tuple[Task, ...]
-    partitions: tuple[GpuPartition, ...] = ()
+    partitions: tuple[PartitionGpu, ...] = ()
     placement: Placement | None = None
     anchors: tuple[Task, ...] = ()
 
@@ -66,7 +58,7 @@ class Search:
         self.lacks_anchors = False
         self.met_reservation = False
         self.tasks_that_fit = 0
-        self.partitions: list[GpuPartition] = []
+        self.partitions: list[PartitionGpu] = []
 
     def allows(self, node: NodeState) -> bool:
         """Whether the job may use a node without delaying a reservation."""
@@ -79,7 +71,7 @@ class Search:
     def partition(self, pool: PoolState, node: NodeState, gpu: int, layout: Layout) -> None:
         """Partition a vacant GPU; the order is given before the start."""
         self.journal.partition(pool, node, gpu, layout)
-        self.partitions.append(GpuPartition(node=node.id, gpu=gpu, layout=layout))
+        self.partitions.append(PartitionGpu(node=node.id, gpu=gpu, layout=layout))
 
 
 def fits_cpu_memory_disk(node: NodeState, group: TaskGroup, count: int) -> bool:

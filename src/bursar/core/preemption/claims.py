@@ -10,10 +10,11 @@ from bursar.core.draft import Draft
 from bursar.core.hold_reasons import over_quota
 from bursar.core.placement.find_placement import find_placement
 from bursar.core.state.fleet_state import FleetState
-from bursar.core.state.job_record import Claim, JobRecord
+from bursar.core.state.job_record import JobRecord
 from bursar.model.decision import ReleaseClaim
 from bursar.model.lifecycle import fence
 from bursar.model.reason import ClaimLost, Reason, WaitsForVictims
+from bursar.model.state_snapshot import Claim
 
 
 def serve_claims(draft: Draft) -> None:

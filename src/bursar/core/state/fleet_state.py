@@ -18,7 +18,6 @@ from bursar.core.state.attempt_limits import charged_micro_usd, limit_at_ms, rep
 from bursar.core.state.backlogs import Backlogs
 from bursar.core.state.finished_jobs import FinishedJobs
 from bursar.core.state.job_record import (
-    Claim,
     JobRecord,
     attained_gpu_ms,
     rank_of,
@@ -36,6 +35,7 @@ from bursar.model.fleet.fleet import Cluster, Fleet, Node
 from bursar.model.jobs.attempt import Placement
 from bursar.model.jobs.job import OVER, JobState
 from bursar.model.lifecycle import NEXT, fence, next_state
+from bursar.model.state_snapshot import Claim
 from bursar.model.tenants.policy import LEARNING_PLACEMENTS, Policies
 from bursar.model.tenants.tenant import Tenant
 
@@ -327,7 +327,7 @@ class FleetState:
         record = self.jobs[event.job_id]
         record.backlog.leave(record)
         attempts = {victim: self.jobs[victim].attempt for victim in event.victims}
-        record.claim = Claim(event.placement, attempts)
+        record.claim = Claim(placement=event.placement, attempts=attempts)
         self.claims[record.id] = record
         for node_id in sorted({task.node for task in event.placement.all_tasks}):
             pool = self.pool_of_node[node_id]

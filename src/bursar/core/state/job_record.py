@@ -13,6 +13,7 @@ from bursar.core.state.run_time_model import RunTimeEstimate
 from bursar.model.jobs.attempt import Placement
 from bursar.model.jobs.job import JobKind, JobSpec, JobState
 from bursar.model.lifecycle import LIVE
+from bursar.model.state_snapshot import Claim
 from bursar.model.tenants.policy import OrderPolicy, OrderTerm
 from bursar.model.tenants.tenant import FlavorResource
 from bursar.model.units import MILLI, SECOND_MS
@@ -33,19 +34,6 @@ _LEAST_WORK, _SHORTEST_REMAINING = OrderTerm.LEAST_WORK, OrderTerm.SHORTEST_REMA
 _LEAST_EXPECTED: Final = OrderTerm.LEAST_EXPECTED
 _NO_JOBS: Final[frozenset[str]] = frozenset()
 _NOTHING: Final[Mapping[FlavorResource, int]] = MappingProxyType({})
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """A placement reserved for a job until its victims have stopped."""
-
-    placement: Placement
-    attempts: Mapping[str, int]
-
-    @property
-    def victims(self) -> tuple[str, ...]:
-        """The jobs that must stop, by id; ``attempts`` has the attempt of each."""
-        return tuple(self.attempts)
 
 
 class Backlog:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import fields, replace
 
 from bursar.core.state.fleet_state import FleetState
-from bursar.core.state.job_record import Claim, JobRecord, rank_of
+from bursar.core.state.job_record import JobRecord, rank_of
 from bursar.model import event as ev
 from bursar.model.errors import BrokenInvariant
 from bursar.model.fleet.changed_nodes import changed_nodes
@@ -19,10 +19,9 @@ from bursar.model.jobs.job import JobState
 from bursar.model.lifecycle import LIVE
 from bursar.model.state_snapshot import (
     AttemptSnapshot,
-    ClaimSnapshot,
+    Claim,
     JobSnapshot,
     StateSnapshot,
-    UsageSnapshot,
 )
 
 _PROGRESS = (
@@ -58,10 +57,7 @@ def to_snapshot(state: FleetState, declared: ev.FleetDeclared, now_ms: int) -> S
         layouts=tuple(_layouts(state, now_ms)),
         foreign=tuple(_foreign(state, now_ms)),
         jobs=tuple(_job_snapshot(record) for _, record in sorted(state.jobs.items())),
-        usage=tuple(
-            UsageSnapshot(tenant=name, value=value, at_ms=at_ms)
-            for name, value, at_ms in state.usage.snapshot()
-        ),
+        usage=state.usage.to_snapshot(),
         failed=tuple(
             sorted(
                 (name, final_state)
@@ -101,7 +97,6 @@ def _foreign(state: FleetState, now_ms: int) -> Iterator[ev.ForeignUsageSeen]:
 
 
 def _job_snapshot(record: JobRecord) -> JobSnapshot:
-    claim = record.claim
     return JobSnapshot(
         id=record.id,
         spec=record.spec,
@@ -111,9 +106,7 @@ def _job_snapshot(record: JobRecord) -> JobSnapshot:
         **{name: getattr(record, name) for name in _PROGRESS},
         unmet=tuple(sorted(record.unmet)),
         live=_attempt_snapshot(record) if record.state in LIVE else None,
-        claim=None
-        if claim is None
-        else ClaimSnapshot(placement=claim.placement, attempts=dict(claim.attempts)),
+        claim=record.claim,
     )
 
 
@@ -263,7 +256,7 @@ def _set_weight(state: FleetState, record: JobRecord, live: AttemptSnapshot) -> 
     state.usage.start(queue, record.weight, live.assigned_at_ms)
 
 
-def _restore_claim(state: FleetState, job_id: str, claim: ClaimSnapshot) -> None:
+def _restore_claim(state: FleetState, job_id: str, claim: Claim) -> None:
     victims = tuple(sorted(claim.attempts))
     state.apply(
         ev.PlacementClaimed(
@@ -273,4 +266,4 @@ def _restore_claim(state: FleetState, job_id: str, claim: ClaimSnapshot) -> None
             victims=tuple(name for name in victims if name in state.jobs),
         )
     )
-    state.jobs[job_id].claim = Claim(claim.placement, claim.attempts)
+    state.jobs[job_id].claim = claim

@@ -19,6 +19,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import exp, expm1, log
 
+from bursar.model.state_snapshot import UsageSnapshot
+
 Amount = int | float
 """An integer where nothing decays, which a float would round."""
 
@@ -160,9 +162,12 @@ class TenantUsage:
         """Decayed usage of the tenant and everything below it."""
         return self._accounts[tenant].value_at(now_ms)
 
-    def snapshot(self) -> list[tuple[str, float, int]]:
+    def to_snapshot(self) -> tuple[UsageSnapshot, ...]:
         """Each tenant's stored value and its time."""
-        return [(name, one.value, one.at_ms) for name, one in sorted(self._accounts.items())]
+        return tuple(
+            UsageSnapshot(tenant=name, value=one.value, at_ms=one.at_ms)
+            for name, one in sorted(self._accounts.items())
+        )
 
     def set_value(self, tenant: str, value: float, at_ms: int) -> None:
         """Restore a value of a ``snapshot``; the rate follows from the live jobs."""
