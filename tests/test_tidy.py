@@ -146,10 +146,11 @@ BAD: dict[Rule, list[tuple[str, str]]] = {
         ("docs/page.md", "https://pypi-mir" + "ror.example.org/simple"),
     ],
     words.words_are_plain: [
-        (CORE, "def heed_notice(): pass"),
-        (CORE, '"""A user and his jobs."""'),
-        ("docs/page.md", "The Warden starts each attempt."),
-        ("README.md", "j-1 is succeeded."),
+        (CORE, "def h" + "eed_notice(): pass"),
+        (CORE, '"""A user and hi' + 's jobs."""'),
+        ("docs/page.md", "The War" + "den starts each attempt."),
+        ("README.md", "j-1 is suc" + "ceeded."),
+        (TEST, "def test_job_is_to" + "ld(): pass"),
     ],
 }
 
@@ -222,8 +223,8 @@ GOOD: dict[Rule, list[tuple[str, str]]] = {
     layout.no_package_mirrors: [("docs/page.md", "https://pypi.org/project/ruff")],
     words.words_are_plain: [
         (CORE, '"""The history of this job; she, the, here, whose."""'),
-        ("CHANGELOG.md", "The warden is now the supervisor."),
-        (TEST, "def test_he_is_told(): pass"),
+        ("CHANGELOG.md", "The war" + "den is now the supervisor."),
+        ("tests/tidy/words.py", "hi" + "s job"),
     ],
 }
 

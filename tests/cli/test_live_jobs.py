@@ -102,7 +102,7 @@ def test_an_array_is_several_jobs_under_one_id(ada: Person, tmp_path: Path) -> N
     assert ada.run("status", f"{array}_2", "--json").json()["id"] == f"{array}[2]"
     shown = ada.run("status", array)
     assert "array       3 jobs: 1 succeeded, 2 failed" in shown.out
-    assert f"member      {array}[0] is succeeded" in shown.out
+    assert f"member      {array}[0]: succeeded" in shown.out
     assert "is an array of 3 jobs: 1 succeeded, 2 failed." in ada.run("why", array).out
     followed = ada.run("logs", "-f", array)
     assert followed.out.splitlines() == ["I am 0", "I am 1", "I am 2"]

@@ -103,7 +103,7 @@ def test_every_difference_on_purpose_names_its_decision() -> None:
     [
         ("afs_cycles", {"admitted": []}),
         ("afs_decay", {"after_half_lives": {1: {"gpu": 3}}}),
-        ("afs_queue_head", {"head": "nobody"}),
+        ("afs_queue_head", {"head": "absent"}),
         ("afs_usage_score", {"usage": -1}),
         ("backfill", {"running": [2]}),
         ("backfill", {"running": [1], "colour": "blue"}),

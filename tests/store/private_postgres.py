@@ -105,4 +105,4 @@ def _unprivileged() -> pwd.struct_passwd | None:
     if os.geteuid() != 0:
         return None
     names = {account.pw_name: account for account in pwd.getpwall()}
-    return names.get("postgres") or names["nobody"]
+    return names.get("postgres") or names["daemon"]

@@ -76,7 +76,7 @@ class MemoryEngine:
                 return
             others = [ref for ref in self.running if ref.job_id == order.ref.job_id]
             if others:
-                raise BrokenInvariant(f"{order.ref} besides {others}")
+                raise BrokenInvariant(f"{order.ref} next to {others}")
             self.running[order.ref] = order
             self.started.append(order.ref)
             self._reports.append(_started(order.ref))

@@ -40,7 +40,7 @@ ARROWS: dict[str, frozenset[str]] = {
     "sdk": frozenset(),
 }
 NOT_SHIPPED = frozenset({"benchmarks", "studies", "tests"})
-"""Folders beside the package that build on it."""
+"""Folders outside the package that build on it."""
 
 MAY_IMPORT_ALL = frozenset({"wiring"})
 

@@ -84,7 +84,7 @@ def no_stubs(source: Source) -> list[Finding]:
 
 
 def interrupted_children_accept_ctrl_c(source: Source) -> list[Finding]:
-    """Whoever runs the tests in the background has every child start with SIGINT ignored."""
+    """Tests run in the background start every child with SIGINT ignored."""
     if source.path.parts[0] != "tests" or "with_ctrl_c" in source.text:
         return []
     rule, fix = "a child may ignore SIGINT", "start it with preexec_fn=with_ctrl_c"

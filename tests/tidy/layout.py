@@ -1,4 +1,4 @@
-"""What stands beside the code, and what must never stand in it."""
+"""Rules for the pages next to the code, and for what no file may contain."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def packages_are_small(source: Source) -> list[Finding]:
     """A folder holds at most fifteen modules: about what a reader keeps in mind."""
     if not source.has_readme_rules or source.path.name != "__init__.py":
         return []
-    modules = _modules_beside(source)
+    modules = _modules_in_folder_of(source)
     if len(modules) <= MOST_MODULES:
         return []
     rule = f"the folder has {len(modules)} modules, more than {MOST_MODULES}"
@@ -59,14 +59,14 @@ def readmes_name_every_module(source: Source) -> list[Finding]:
     if not readme.exists():
         return []
     text = readme.read_text(encoding="utf-8")
-    missing = [name for name in _modules_beside(source) if f"`{name}`" not in text]
+    missing = [name for name in _modules_in_folder_of(source) if f"`{name}`" not in text]
     if not missing:
         return []
     rule = f"README.md does not name {', '.join(missing)}"
     return [source.finding(1, rule, "add one line for each to its table of modules")]
 
 
-def _modules_beside(source: Source) -> list[str]:
+def _modules_in_folder_of(source: Source) -> list[str]:
     folder = (source.root / source.path).parent
     return sorted(file.stem for file in folder.glob("*.py") if file.name != "__init__.py")
 

@@ -72,7 +72,7 @@ class Source:
 
     @property
     def has_readme_rules(self) -> bool:
-        """Whether its folder must introduce itself: the package, and the studies beside it."""
+        """Whether its folder must introduce itself: the package and the studies."""
         in_studies = self.path.suffix == ".py" and self.path.parts[0] == "studies"
         return self.in_package or in_studies
 

@@ -1,6 +1,6 @@
 """What runs inside pytest: notes who reaches which mutant, or runs a list of tests in its order.
 
-It is copied beside the copies of the project and imports nothing of this package. Files named by the
+It is copied next to the copies of the project and imports nothing of this package. Files named by the
 environment tell it what to do; times are processor seconds, so that a busy machine changes nothing.
 """
 

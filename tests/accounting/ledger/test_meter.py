@@ -329,7 +329,7 @@ def test_the_meter_handles_every_event_of_a_log() -> None:
 @pytest.mark.parametrize(
     "scene",
     [
-        Scene().assign("nobody", gpus(0)),
+        Scene().assign("unknown", gpus(0)),
         Scene().run("a", gpus(0)).assign("a", gpus(1), attempt=2),
         Scene().submit("a").assign("a", gpus(0), attempt=2),
         Scene().run("a", gpus(0, node="elsewhere")),

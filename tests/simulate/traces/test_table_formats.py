@@ -1,4 +1,4 @@
-"""Formats that are tables: a good row is the job it should be, a bad one is told with its line."""
+"""Table formats: a good row becomes its job, a bad one is reported with its line."""
 
 from __future__ import annotations
 
@@ -7,13 +7,20 @@ from pathlib import Path
 import pytest
 
 from bursar.model.errors import UserError
-from bursar.simulate.traces import read_trace
-from bursar.simulate.traces.formats import BUILT_IN, format_named
+from bursar.simulate.traces.formats import BUILT_IN
 from bursar.simulate.traces.table import TableFormat
-from bursar.simulate.workload.trace import Trace, TraceJob
+from bursar.simulate.workload.trace import TraceJob
+from tests.support.table_formats import (
+    GoodRow,
+    check_bad_row,
+    check_good_row,
+    check_missing_column,
+    check_without_rows,
+    read,
+)
 
-# format -> header, a good row, the job it is.
-GOOD: dict[str, tuple[str, str, TraceJob]] = {
+# format -> header, a good row, its job.
+GOOD: dict[str, GoodRow] = {
     "csv": (
         "job_id,submit_s,run_s,gpus",
         "a,0,1.5,8",
@@ -43,7 +50,7 @@ GOOD: dict[str, tuple[str, str, TraceJob]] = {
     ),
 }  # fmt: skip
 
-# format -> a row under the same header, and what is said of it.
+# format -> a row under the same header, and the reported problem.
 BAD: list[tuple[str, str, str]] = [
     ("csv", "b,-1,1,8", "submit_s is -1, before 0"),
     ("csv", "b,0,soon,8", "run_s is 'soon', not a number"),
@@ -74,59 +81,31 @@ BAD: list[tuple[str, str, str]] = [
 ]
 
 
-def read(folder: Path, text: str, format: str | None = None, *, gpus_only: bool = False) -> Trace:
-    file = folder / "trace.txt"
-    file.write_text(text, encoding="utf-8")
-    return read_trace(file, format, gpus_only=gpus_only)
-
-
 @pytest.mark.parametrize("name", GOOD)
 def test_a_good_row_is_a_job_and_its_format_is_recognised(tmp_path: Path, name: str) -> None:
-    header, row, job = GOOD[name]
-    text = f"{header}\n{row}\n"
-    by_itself = read(tmp_path, text)
-    assert by_itself.jobs == (job,)
-    assert by_itself.bad_rows == ()
-    assert read(tmp_path, text, name) == by_itself
+    check_good_row(tmp_path, name, GOOD[name])
 
 
 @pytest.mark.parametrize(("name", "row", "problem"), BAD)
-def test_a_bad_row_is_told_and_the_rest_kept(
+def test_a_bad_row_is_reported_and_the_others_are_read(
     tmp_path: Path, name: str, row: str, problem: str
 ) -> None:
-    header, good, job = GOOD[name]
-    trace = read(tmp_path, f"{header}\n{good}\n\n{row}\n", name)
-    assert [kept.run_ms for kept in trace] == [job.run_ms]
-    (bad,) = trace.bad_rows
-    assert problem in bad.problem
-    assert (bad.file, bad.line) == (str(tmp_path / "trace.txt"), 4)
-    assert str(bad).startswith(f"{tmp_path / 'trace.txt'}:4: ")
-
-
-def test_every_table_format_is_shown() -> None:
-    tables = {one.name for one in BUILT_IN if isinstance(one, TableFormat)}
-    assert tables == set(GOOD) == {name for name, _, _ in BAD}
+    check_bad_row(tmp_path, name, GOOD[name], row, problem)
 
 
 @pytest.mark.parametrize("name", GOOD)
 def test_a_missing_column_is_named(tmp_path: Path, name: str) -> None:
-    header, row, _ = GOOD[name]
-    table = format_named(name)
-    assert isinstance(table, TableFormat)
-    wanted = table.columns.required[0]
-    with pytest.raises(UserError) as told:
-        read(tmp_path, f"{header.replace(wanted, wanted + 'x')}\n{row}\n", name)
-    assert told.value.code == "trace-columns-missing"
-    assert f"column {wanted} missing" in told.value.problem
-    assert str(tmp_path / "trace.txt") in told.value.problem
-    assert f"Did you write '{wanted}x' for '{wanted}'?" in told.value.fix
+    check_missing_column(tmp_path, name, GOOD[name])
 
 
 @pytest.mark.parametrize("name", GOOD)
 def test_an_empty_file_and_one_without_rows(tmp_path: Path, name: str) -> None:
-    with pytest.raises(UserError, match="the file is empty"):
-        read(tmp_path, "", name)
-    assert read(tmp_path, GOOD[name][0] + "\n").jobs == ()
+    check_without_rows(tmp_path, name, GOOD[name])
+
+
+def test_every_table_format_is_covered() -> None:
+    tables = {one.name for one in BUILT_IN if isinstance(one, TableFormat)}
+    assert tables == set(GOOD) == {name for name, _, _ in BAD}
 
 
 def test_jobs_are_in_order_of_submission_and_the_clock_starts_with_the_first(

@@ -67,7 +67,7 @@ class Lab:
 
     @property
     def is_laid_out(self) -> bool:
-        """Whether the folder contains a lab, perhaps an incomplete one."""
+        """Whether the folder contains a lab, even an incomplete one."""
         return any((self.folder / name).exists() for name in ("etc/lab.json", "run"))
 
     # -- for clients -------------------------------------------------------------------------------

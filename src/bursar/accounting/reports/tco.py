@@ -57,7 +57,7 @@ class OwnedNode:
         )
 
     def node_micro_usd_per_hour(self) -> int:
-        """The rate of its pool, for used and idle hours alike."""
+        """The rate of its pool, for both used and idle hours."""
         return round(self.yearly_micro_usd() / HOURS_PER_YEAR)
 
     def used_micro_usd_per_hour(self, utilisation_permille: int) -> int:

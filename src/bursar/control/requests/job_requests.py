@@ -70,9 +70,9 @@ class SubmitJobs(WriteRequest[Submitted]):
         """Sets unmet dependencies, and the key of the jobs its run time is learned from."""
         if spec.depends_on:
             spec = drop_met_dependencies(spec, self.caller, transaction)
-        alike = (spec.queue, self.caller.user, spec.name)
+        keys = (spec.queue, self.caller.user, spec.name)
         return AdmissionRequest(
-            spec=spec if spec.similarity_keys == alike else replace(spec, similarity_keys=alike),
+            spec=spec if spec.similarity_keys == keys else replace(spec, similarity_keys=keys),
             job_id=new_job_id(),
             at_ms=transaction.now_ms,
             state=transaction.state,

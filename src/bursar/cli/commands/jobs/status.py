@@ -153,7 +153,7 @@ def _members(array: Any) -> Iterator[str]:
     yield f"array       {array['size']} jobs: {counts}"
     shown = array["members"][:SHOWN_MEMBERS]
     for member in shown:
-        yield f"member      {one_line(member['id'])} is {member['state']}"
+        yield f"member      {one_line(member['id'])}: {member['state']}"
     if len(shown) < array["size"]:
         yield f"            and {array['size'] - len(shown)} more; -o json lists all"
 
