@@ -18,7 +18,8 @@ from bursar.simulate.metrics import RunMetrics
 from bursar.simulate.named_policies import choose_policy
 from bursar.simulate.scenario import Scenario
 from bursar.simulate.simulation import Simulation
-from bursar.simulate.workload.generate import preset, stream
+from bursar.simulate.workload.generate.draw import stream
+from bursar.simulate.workload.generate.presets import preset
 from bursar.simulate.workload.trace_scenario import TraceMapping, as_scenario
 from tests.support import fleet_of, pool, queue, tenant
 

@@ -7,6 +7,7 @@ they are lists of pods to place.
 
 from __future__ import annotations
 
+from functools import cache
 from sys import intern
 
 from bursar.simulate.traces.fields import (
@@ -17,7 +18,7 @@ from bursar.simulate.traces.fields import (
     parse_seconds,
     required,
 )
-from bursar.simulate.traces.gpu_names import gpu_models_or_anonymous
+from bursar.simulate.traces.gpu_names import ANONYMOUS, gpu_model
 from bursar.simulate.traces.table import Columns, Fields, TableFormat
 from bursar.simulate.traces.trace_builder import TraceBuilder
 from bursar.simulate.workload.trace import TraceJob
@@ -53,6 +54,16 @@ def _job(fields: Fields, _line: int, builder: TraceBuilder) -> TraceJob:
     elif not scheduled:
         builder.count("pods never scheduled: the time they waited is used as their run time")
     return job
+
+
+@cache
+def gpu_models_or_anonymous(names: str, anonymous: tuple[str, ...]) -> tuple[str, ...]:
+    """Parses models where the publisher replaced some names by letters."""
+    return tuple(
+        f"{ANONYMOUS}{name.lower()}" if name.upper() in anonymous else gpu_model(name)
+        for name in names.split("|")
+        if name
+    )
 
 
 def _share(gpus: int, milli: int) -> tuple[int, int]:

@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bursar.simulate.traces.fields import RowProblem, parse_count, required
-from bursar.simulate.traces.gpu_names import gpu_models_or_anonymous
 from bursar.simulate.traces.input_files import open_trace
 from bursar.simulate.traces.table import Columns, Fields, table_rows
 from bursar.simulate.traces.trace_builder import TraceBuilder
 from bursar.simulate.workload.trace import BadRow
-from studies.formats.openb import ANONYMOUS_TYPES
+from studies.formats.openb import ANONYMOUS_TYPES, gpu_models_or_anonymous
 
 COLUMNS = Columns(required=("sn", "cpu_milli", "memory_mib", "gpu", "model"))
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 from sys import intern
 
 from bursar.simulate.traces.fields import parse_count, parse_scaled, parse_seconds, required
-from bursar.simulate.traces.gpu_names import gpu_models_or_anonymous
 from bursar.simulate.traces.table import Columns, Fields, TableFormat
 from bursar.simulate.traces.task_roles import TaskRole, merge_notes
 from bursar.simulate.traces.trace_builder import TraceBuilder
 from bursar.simulate.workload.trace import TraceJob
+from studies.formats.openb import gpu_models_or_anonymous
 
 ANONYMOUS_TYPES = ("MISC",)
 NO_GPU_TYPE = "CPU"

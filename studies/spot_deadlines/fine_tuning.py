@@ -21,9 +21,13 @@ from bursar.model.jobs.checkpoint_formulas import (
 )
 from bursar.model.units import HOUR_MS, MINUTE_MS, SECOND_MS
 from bursar.simulate.spot_study.cells import JobSize, StudyCell
-from bursar.simulate.spot_study.market import constant_price_track, markets
+from bursar.simulate.spot_study.market import markets
 from bursar.simulate.spot_study.replay import replay
-from studies.spot_deadlines.series import ON_DEMAND_MICRO_USD, SPOT_MICRO_USD
+from studies.spot_deadlines.series import (
+    ON_DEMAND_MICRO_USD,
+    SPOT_MICRO_USD,
+    constant_price_track,
+)
 from studies.spot_deadlines.sources import SpotCase
 
 PART = "fine-tuning"

@@ -18,7 +18,7 @@ from bursar.simulate.named_policies import (
 from bursar.simulate.runs.fault_options import FAULTS
 from bursar.simulate.runs.fleet_overrides import CHANGES
 from bursar.simulate.runs.workload_source import SETTINGS
-from bursar.simulate.workload.generate import PRESETS
+from bursar.simulate.workload.generate.presets import PRESETS
 from tests.cli.commands import ROOT
 
 PAGE = (ROOT / "docs" / "simulate.md").read_text(encoding="utf-8")

@@ -12,7 +12,8 @@ from bursar.model.units import DAY_MS, HOUR_MS
 from bursar.simulate.faults import Faults, NodeLosses, Stragglers
 from bursar.simulate.named_policies import choose_policy
 from bursar.simulate.simulation import Simulation
-from bursar.simulate.workload.generate import preset, stream
+from bursar.simulate.workload.generate.draw import stream
+from bursar.simulate.workload.generate.presets import preset
 from bursar.simulate.workload.run_time_predictor import Predictor
 from bursar.simulate.workload.trace_scenario import TraceMapping, as_scenario
 from tests.support import fleet_of, pool, queue, tenant

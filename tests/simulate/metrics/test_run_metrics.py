@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import asdict
 
 import pytest
 
@@ -157,7 +158,11 @@ ONE_QUEUE_RUNS: dict[str, tuple[list[Event], Check, object]] = {
             *submitted((0, job("a", 4, hours=2))),
             PriceChanged(at_ms=HOUR_MS, pool="a100", node_micro_usd_per_hour=16 * USD),
         ],
-        lambda s: (s.cost.capacity_micro_usd, s.cost.allocated_micro_usd, s.cost.idle_micro_usd),
+        lambda s: (
+            s.cost.capacity_micro_usd,
+            sum(s.cost.allocated.values()),
+            s.cost.idle_micro_usd,
+        ),
         (24 * USD, 8 * USD, 16 * USD),
     ),
     "a drained node has no free GPUs and still costs": (
@@ -280,7 +285,7 @@ def test_a_run_without_jobs_has_zeros_and_can_be_serialized() -> None:
     summary = measures.summary()
     assert (summary.makespan_ms, summary.gpu_time.capacity, summary.teams) == (0, 0, ())
     assert summary.fairness.jain == 1.0
-    json.dumps(measures.series().as_json())
+    json.dumps(asdict(measures.series()))
 
 
 def test_a_summary_is_plain_json() -> None:

@@ -9,9 +9,10 @@ from bursar.core.deadline.deadline_rules import POLICIES
 from bursar.core.deadline.inputs import DeadlineTerms
 from bursar.model.units import HOUR_MS
 from bursar.simulate.spot_study.cells import JobSize
-from bursar.simulate.spot_study.market import PoolTrack, constant_price_track, markets
+from bursar.simulate.spot_study.market import PoolTrack, markets
 from bursar.simulate.spot_study.optimum import optimum_of_one_pool, optimum_of_pools
 from bursar.simulate.spot_study.replay import replay
+from studies.spot_deadlines.series import constant_price_track
 
 # -- the optimum -----------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ import pytest
 
 from bursar.model.errors import BrokenInvariant, UserError
 from bursar.simulate.traces import formats, read_trace
-from bursar.simulate.traces.fields import RowProblem, parse_duration, parse_outcome, parse_time
+from bursar.simulate.traces.fields import RowProblem, parse_outcome, parse_time
 from bursar.simulate.traces.formats import BUILT_IN, LineFormat, format_named
 from bursar.simulate.traces.input_files import TraceText, archive_members
 from bursar.simulate.traces.kueue import cpu_milli, memory_mib
@@ -126,8 +126,6 @@ def test_times_and_amounts_in_other_notations() -> None:
     assert parse_time("1970-01-01T08:00:00.0005+08:00", "t") == 0
     assert parse_time("1970-01-01T00:00:01Z", "t") == 1_000
     assert parse_time("86400", "t") == 86_400_000
-    assert parse_duration("2-03:04:05.5", "t") == ((51 * 60 + 4) * 60 + 5) * 1_000 + 500
-    assert parse_duration("04:05", "t") == 245_000
     assert (cpu_milli("2"), cpu_milli("250m"), cpu_milli("1.5")) == (2_000, 250, 1_500)
     assert (memory_mib("1Gi"), memory_mib("1048576"), memory_mib("1G")) == (1_024, 1, 954)
     assert (parse_outcome("CANCELLED by 12"), parse_outcome("Odd")) == ("cancelled", "odd")

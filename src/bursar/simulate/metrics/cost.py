@@ -31,10 +31,6 @@ class RunCost:
         return sum(self.capacity.values())
 
     @property
-    def allocated_micro_usd(self) -> int:
-        return sum(self.allocated.values())
-
-    @property
     def idle_micro_usd(self) -> int:
         return sum(self.idle.values())
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +60,3 @@ class Series:
 
     def __len__(self) -> int:
         return len(self.waiting_jobs)
-
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)

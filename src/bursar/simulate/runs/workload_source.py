@@ -9,7 +9,9 @@ from itertools import islice
 from bursar.model.errors import UserError
 from bursar.model.suggestion import suggest_among
 from bursar.simulate.traces import read_trace
-from bursar.simulate.workload.generate import SyntheticWorkload, preset, stream
+from bursar.simulate.workload.generate.draw import stream
+from bursar.simulate.workload.generate.presets import preset
+from bursar.simulate.workload.generate.workload import SyntheticWorkload
 from bursar.simulate.workload.run_time_predictor import Predictor
 from bursar.simulate.workload.trace import BadRow, Trace, TraceJob
 from bursar.simulate.workload.trace_scenario import JobStream

@@ -10,7 +10,6 @@ from bursar.simulate.spot_study.replay import SpotRun
 
 OURS = "expected-cost"
 OPTIMUM = "optimum"
-SHORT_SERIES_FRACTION = 0.8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,16 +28,6 @@ class JobSize:
             change_over_ms=round(self.change_over_hours * HOUR_MS),
             tick_ms=tick_ms,
             on_demand_micro_usd=on_demand_micro_usd,
-        )
-
-    def shortened(self, span_ms: int) -> JobSize:
-        """Fits the size to a short series: the deadline is 80 % of it, with the same relative slack."""
-        if span_ms >= self.deadline_hours * HOUR_MS:
-            return self
-        deadline = int(SHORT_SERIES_FRACTION * span_ms / HOUR_MS)
-        job = round(deadline * self.job_hours / self.deadline_hours, 1)
-        return JobSize(
-            job_hours=job, deadline_hours=deadline, change_over_hours=self.change_over_hours
         )
 
 

@@ -21,15 +21,6 @@ class PoolTrack:
     listed_micro_usd: int = 0
 
 
-def constant_price_track(pool: str, available: Sequence[int], price_micro_usd: int) -> PoolTrack:
-    """A pool whose price does not change."""
-    return PoolTrack(
-        pool=pool,
-        prices_micro_usd=[price_micro_usd if machines else 0 for machines in available],
-        listed_micro_usd=price_micro_usd,
-    )
-
-
 def markets(tracks: Sequence[PoolTrack], tick_ms: int) -> list[SpotMarket]:
     """Returns the market at each tick, estimated from that tick and those before it only."""
     if len(tracks) == 1:

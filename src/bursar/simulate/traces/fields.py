@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from datetime import datetime
 from typing import Final
 
 DAY_MS: Final = 86_400_000
 
 _EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001  subtracted from times without a zone
-_CLOCK: Final = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+(?:\.\d+)?)")
 
 _OUTCOMES: Final = {
     "completed": "succeeded",
@@ -79,16 +77,6 @@ def parse_time(text: str, column: str) -> int:
     offset = time.utcoffset()
     assert offset is not None, "a time with a zone has an offset"
     return _ms_since_1970(time.replace(tzinfo=None)) - round(offset.total_seconds() * 1_000)
-
-
-def parse_duration(text: str, column: str) -> int:
-    """Parses a duration in Slurm's notation: ``[days-][hours:]minutes:seconds``."""
-    parts = _CLOCK.fullmatch(text)
-    if parts is None:
-        raise RowProblem(f"{column} is {text!r}, not a duration like 1-02:03:04")
-    days, hours, minutes, rest = parts.groups(default="0")
-    whole_seconds = (int(days) * 24 + int(hours)) * 3_600 + int(minutes) * 60
-    return whole_seconds * 1_000 + round(float(rest) * 1_000)
 
 
 def elapsed_ms(start_ms: int, end_ms: int, what: str = "end") -> int:

@@ -32,13 +32,3 @@ def gpu_model(name: str) -> str:
 def gpu_models(names: str) -> tuple[str, ...]:
     """Parses acceptable models, written ``a|b``; empty means any."""
     return tuple(gpu_model(name) for name in names.split("|") if name)
-
-
-@cache
-def gpu_models_or_anonymous(names: str, anonymous: tuple[str, ...]) -> tuple[str, ...]:
-    """Parses models where the publisher replaced some names by letters."""
-    return tuple(
-        f"{ANONYMOUS}{name.lower()}" if name.upper() in anonymous else gpu_model(name)
-        for name in names.split("|")
-        if name
-    )

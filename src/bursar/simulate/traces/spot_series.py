@@ -2,7 +2,7 @@
 
 Two conventions exist for the same measurements. In the publisher's files 1 means available. In files
 that other artifacts derived from them 0 means available; those contain the name of their source file,
-which is how we recognise them. ``zero_is_available`` overrides the detection.
+which is how we recognise them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import csv
 import json
 from array import array
-from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -37,17 +36,6 @@ class SpotSeries:
     def span_ms(self) -> int:
         return self.tick_ms * len(self.available)
 
-    @property
-    def availability(self) -> float:
-        """The fraction of ticks with at least one machine available."""
-        ticks = len(self.available)
-        return (ticks - self.available.count(0)) / ticks if ticks else 0.0
-
-    def at(self, time_ms: int) -> int:
-        """Machines available at a time; 0 outside the series."""
-        tick = time_ms // self.tick_ms
-        return self.available[tick] if 0 <= tick < len(self.available) else 0
-
     def changes(self) -> Iterator[tuple[int, int]]:
         """Yields the time and the number at the first tick and at each change."""
         last = -1
@@ -66,17 +54,12 @@ class SpotChanges:
     machines: array[int]
     bad_rows: tuple[BadRow, ...] = ()
 
-    def at(self, time_ms: int) -> int:
-        """Machines available at a time; 0 before the first change."""
-        position = bisect_right(self.at_ms, time_ms)
-        return self.machines[position - 1] if position else 0
-
     def changes(self) -> Iterator[tuple[int, int]]:
         """Yields the time and the number of each change."""
         return zip(self.at_ms, self.machines, strict=True)
 
 
-def read_spot_series(path: str | Path, *, zero_is_available: bool | None = None) -> SpotSeries:
+def read_spot_series(path: str | Path) -> SpotSeries:
     """Reads a JSON file ``{"metadata": {"gap_seconds": 600}, "data": [1, 0, ...]}``.
 
     Zone and type come from the name of the file (``us-west-2a_v100_1.json``) or of its folder.
@@ -86,7 +69,7 @@ def read_spot_series(path: str | Path, *, zero_is_available: bool | None = None)
             content = json.loads(stream.read())
             tick_ms = round(content["metadata"]["gap_seconds"] * 1_000)
             ticks: list[Any] = content["data"]
-            inverted = _is_inverted(content["metadata"], zero_is_available)
+            inverted = "source_file" in content["metadata"]
             available = bytes(int(not count) for count in ticks) if inverted else bytes(ticks)
             prices = tuple(round(price * 1_000_000) for price in content.get("prices", ()))
         except (ValueError, KeyError, TypeError, AttributeError) as problem:
@@ -141,10 +124,6 @@ def _machines_after(row: list[str], present: set[str]) -> int:
         case _:
             raise RowProblem(f"has {len(row)} fields, not time,add|remove,node or time,machines")
     return len(present)
-
-
-def _is_inverted(metadata: dict[str, Any], zero_is_available: bool | None) -> bool:
-    return "source_file" in metadata if zero_is_available is None else zero_is_available
 
 
 def _zone_and_type(path: str) -> tuple[str, str]:

@@ -7,7 +7,7 @@ published averages and scaled to a load without drawing a job.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from math import exp, log
 from statistics import NormalDist
@@ -139,24 +139,12 @@ class SyntheticWorkload:
     templates: int = 256
     similarity: float = 0.5
 
-    def mean_run_ms(self) -> float:
-        return self._mean(lambda _job, run: run.mean_ms(self.longest_ms))
-
-    def mean_gpus(self) -> float:
-        return self._mean(lambda job, _run: job.gpu_total_milli / MILLI)
-
     def mean_gpu_ms(self) -> float:
-        return self._mean(
-            lambda job, run: job.gpu_total_milli / MILLI * run.mean_ms(self.longest_ms)
+        """The mean GPU time of a job."""
+        return sum(
+            share * job.gpu_total_milli / MILLI * run.mean_ms(self.longest_ms)
+            for share, job, run in self.components()
         )
-
-    def median_run_ms(self) -> float:
-        low, high = 0.0, log(self.longest_ms)
-        for _ in range(60):
-            middle = (low + high) / 2
-            below = sum(share * _below(run, middle) for share, _, run in self.components())
-            low, high = (middle, high) if below < 0.5 else (low, middle)
-        return exp(low)
 
     def components(self) -> Iterator[tuple[float, JobClass, LogNormal]]:
         """Each class and component of its durations, with its share of all jobs."""
@@ -169,12 +157,3 @@ class SyntheticWorkload:
     def at_load(self, gpus: int, load: float) -> SyntheticWorkload:
         """The same jobs at the rate that keeps a fraction ``load`` of the GPUs busy."""
         return replace(self, jobs_per_day=load * gpus * DAY_MS / self.mean_gpu_ms())
-
-    def _mean(self, amount: Callable[[JobClass, LogNormal], float]) -> float:
-        return sum(share * amount(job, run) for share, job, run in self.components())
-
-
-def _below(run: LogNormal, log_ms: float) -> float:
-    if not run.sigma:
-        return float(log(run.median_ms) < log_ms)
-    return NORMAL.cdf((log_ms - log(run.median_ms)) / run.sigma)
