@@ -258,22 +258,21 @@ def _in_cents(blocks: dict[str, list[StatementBlock]], terms: StatementRequest) 
     amounts = [sum([sum(block.micro_usd) for block in blocks[payer]]) for payer in payers]
     total = sum(amounts)
     total_cents = round_to_cents(total)
-    rounded = []
-    for payer, micro_usd, cents in zip(
-        payers, amounts, cents_of(amounts, total_cents), strict=True
-    ):
-        rounded.append(
-            Statement(
-                payer=payer,
-                style=terms.style,
-                from_ms=terms.from_ms,
-                to_ms=terms.to_ms,
-                lines=tuple(_lines(blocks[payer], cents)),
-                micro_usd=micro_usd,
-                cents=cents,
-            )
+    rounded = tuple(
+        Statement(
+            payer=payer,
+            style=terms.style,
+            from_ms=terms.from_ms,
+            to_ms=terms.to_ms,
+            lines=tuple(_lines(blocks[payer], cents)),
+            micro_usd=micro_usd,
+            cents=cents,
         )
-    return Statements(all=tuple(rounded), micro_usd=total, cents=total_cents)
+        for payer, micro_usd, cents in zip(
+            payers, amounts, cents_of(amounts, total_cents), strict=True
+        )
+    )
+    return Statements(all=rounded, micro_usd=total, cents=total_cents)
 
 
 def _lines(blocks: Sequence[StatementBlock], total_cents: int) -> list[StatementLine]:

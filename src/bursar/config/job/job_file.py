@@ -183,7 +183,7 @@ def _deadline_ms(values: dict[str, Any], defaults: JobDefaults) -> int | None:
     if "deadline" not in values:
         return None
     now_ms = round(time.time() * SECOND_MS) if defaults.now_ms is None else defaults.now_ms
-    deadline_ms: int = values["deadline"].after_ms(now_ms)
+    deadline_ms: int = values["deadline"](now_ms)
     return deadline_ms
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
-from dataclasses import dataclass
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -26,19 +26,8 @@ _SIGNALS = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Deadline:
-    """A point in time, or a time after the submission."""
-
-    at_ms: int | None = None
-    within_ms: int | None = None
-
-    def after_ms(self, now_ms: int) -> int:
-        return now_ms + (self.within_ms or 0) if self.at_ms is None else self.at_ms
-
-
-def deadline(value: Any) -> Deadline:
-    """``2026-12-24T18:00:00Z`` or ``6 h``."""
+def deadline(value: Any) -> Callable[[int], int]:
+    """``2026-12-24T18:00:00Z`` or ``6 h``, as a function of the time of submission."""
     fix = "Write a date and time with its zone, 2026-12-24T18:00:00Z, or a time from now, 6 h."
     if not isinstance(value, str) or len(value) > 64:
         raise InvalidValue(f"is {shown(value)}, not a deadline", fix, "wrong-type")
@@ -48,7 +37,7 @@ def deadline(value: Any) -> Deadline:
             f"is {shown(value)}", "Write a time of at most 100 years.", "out-of-range"
         )
     if within is not None:
-        return Deadline(within_ms=within)
+        return lambda now_ms: now_ms + within
     try:
         written = datetime.fromisoformat(value.strip())
     except ValueError:
@@ -59,7 +48,8 @@ def deadline(value: Any) -> Deadline:
         raise InvalidValue(f"is {shown(value)}, which has no time zone", fix, "wrong-type")
     if written.year < 1971:
         raise InvalidValue(f"is {shown(value)}, before 1971", fix, "out-of-range")
-    return Deadline(at_ms=round(written.timestamp() * SECOND_MS))
+    at_ms = round(written.timestamp() * SECOND_MS)
+    return lambda _now_ms: at_ms
 
 
 def grace_seconds(value: Any) -> int:
