@@ -10,9 +10,9 @@ from pathlib import Path
 
 from bursar.catalog.gpu_models import GPU_MODELS
 from bursar.config import FleetFile, parse_fleet
+from bursar.config.job.job_file import JobDocument
 from bursar.control.control_plane import OPERATOR, ControlPlane, PlaneOptions
 from bursar.control.requests.job_requests import SubmitJobs
-from bursar.control.requests.submission import Submission
 from bursar.model.fleet.fleet import EngineKind
 from bursar.model.jobs.job import JobSpec, JobState, TaskGroup, WholeGpus
 from bursar.model.jobs.run_spec import RunSpec
@@ -47,14 +47,14 @@ def small_fleet(nodes: int = 2) -> FleetFile:
     return parse_fleet({"fleet.yaml": FLEET % nodes})
 
 
-def gpu_job(gpus: int = 1, queue: str = "retraining", **more: object) -> Submission:
+def gpu_job(gpus: int = 1, queue: str = "retraining", **more: object) -> JobDocument:
     spec = JobSpec(
         name="train",
         queue=queue,
         groups=(TaskGroup(gpu=WholeGpus(count=gpus), cpu_milli=1000, memory_mib=1024),),
         **more,  # type: ignore[arg-type]
     )
-    return Submission(spec=spec, recipe=RunSpec(run="true"))
+    return JobDocument(spec=spec, recipe=RunSpec(run="true"))
 
 
 @dataclass
@@ -88,7 +88,7 @@ class ControlPlaneHarness:
             store.close()
 
 
-def submit(plane: ControlPlane, *jobs: Submission) -> tuple[str, ...]:
+def submit(plane: ControlPlane, *jobs: JobDocument) -> tuple[str, ...]:
     return (
         plane.send(SubmitJobs(caller=OPERATOR, submissions=jobs)).result(PATIENCE_SECONDS).job_ids
     )

@@ -10,11 +10,12 @@ import pytest
 
 from bursar.accounting.budgets.budget import BudgetStatus, budget_statuses
 from bursar.config import FleetFile, parse_fleet
+from bursar.config.job.job_file import JobDocument
 from bursar.control.control_plane import OPERATOR, ControlPlane
 from bursar.control.live.live_state import LiveState
 from bursar.control.requests.fleet_requests import DeclareFleet
 from bursar.control.requests.job_requests import SubmitJobs
-from bursar.control.requests.submission import Submission, Submitted
+from bursar.control.requests.submission import Submitted
 from bursar.core.explain.explain import explain
 from bursar.model.errors import UserError
 from bursar.model.event import BudgetLevelChanged, JobSubmitted
@@ -58,12 +59,12 @@ def budget_status(plane: ControlPlane) -> BudgetStatus:
     return plane.query_live(query_ledger).result(10)
 
 
-def one_job(hours: float = 1, **more: object) -> Submission:
+def one_job(hours: float = 1, **more: object) -> JobDocument:
     job = gpu_job(1, max_run_ms=int(hours * HOUR_MS))
     return replace(job, spec=replace(job.spec, **more))  # type: ignore[arg-type]
 
 
-def submit_concurrently(plane: ControlPlane, jobs: list[Submission]) -> list[Future[Submitted]]:
+def submit_concurrently(plane: ControlPlane, jobs: list[JobDocument]) -> list[Future[Submitted]]:
     """Submits from many threads, as requests arrive."""
     with ThreadPoolExecutor(16) as threads:
         futures = list(

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from bursar.config.job.job_file import JobDocument
 from bursar.control import control_plane
 from bursar.control.control_plane import OPERATOR
 from bursar.control.requests.fleet_requests import InterruptionRequest, InterruptJob
-from bursar.control.requests.submission import Submission
 from bursar.model.engine_report import NoticeReported
 from bursar.model.errors import EngineFault, UserError
 from bursar.model.event import (
@@ -65,7 +65,7 @@ class RecordingEngine(MemoryEngine):
         self.taken.append((node, notice_ms, absence_ms))
 
 
-def job_with_grace(seconds: int) -> Submission:
+def job_with_grace(seconds: int) -> JobDocument:
     return replace(gpu_job(4), recipe=RunSpec(run="true", grace_seconds=seconds))
 
 

@@ -15,8 +15,8 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+from bursar.config.job.job_file import JobDocument
 from bursar.control.control_plane import ControlPlane
-from bursar.control.requests.submission import Submission
 from bursar.engines.local.engine import LocalEngine
 from bursar.model.fleet.fleet import EngineKind
 from tests.crash.killed_processes import ControlPlaneProcess, run_processes
@@ -56,7 +56,7 @@ class InterruptedControlPlane(ControlPlaneProcess):
         super()._submit(plane)
         interrupter.join()
 
-    def _job(self, chance: random.Random) -> Submission:
+    def _job(self, chance: random.Random) -> JobDocument:
         job = super()._job(chance)
         return replace(job, recipe=replace(job.recipe, run=SCRIPT, grace_seconds=5))
 

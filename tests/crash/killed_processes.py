@@ -21,9 +21,10 @@ from typing import Any
 
 from bursar.catalog.gpu_models import GPU_MODELS
 from bursar.config import parse_fleet
+from bursar.config.job.job_file import JobDocument
 from bursar.control.control_plane import OPERATOR, ControlPlane, PlaneOptions
 from bursar.control.requests.job_requests import SubmitJobs
-from bursar.control.requests.submission import IdempotencyKey, Submission
+from bursar.control.requests.submission import IdempotencyKey
 from bursar.engines.local.engine import LocalEngine
 from bursar.engines.local.settings import LocalSettings
 from bursar.model.fleet.fleet import EngineKind
@@ -153,7 +154,7 @@ class ControlPlaneProcess:
             _append(self.folder / "acknowledged", " ".join(ids))
             time.sleep(chance.random() * 0.02)
 
-    def _job(self, chance: random.Random) -> Submission:
+    def _job(self, chance: random.Random) -> JobDocument:
         group = TaskGroup(gpu=WholeGpus(count=chance.choice((1, 1, 2, 4))), cpu_milli=1000)
         queue = chance.choice(("left", "right"))
         spec = JobSpec(name="touch", queue=queue, groups=(group,), max_run_ms=HOUR_MS)
@@ -161,7 +162,7 @@ class ControlPlaneProcess:
             "EFFECTS": str(self.folder / "effects"),
             "NAP": f"{chance.random() * TOUCH_SECONDS:.3f}",
         }
-        return Submission(spec=spec, recipe=RunSpec(run=SCRIPT, envs=envs))
+        return JobDocument(spec=spec, recipe=RunSpec(run=SCRIPT, envs=envs))
 
 
 def _append(path: Path, line: str) -> None:

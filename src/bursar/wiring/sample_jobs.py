@@ -70,11 +70,9 @@ def _submit(plane: ControlPlane, path: Path, log: Callable[[str], None]) -> None
     from bursar.config.job.job_file import parse_job
     from bursar.control.control_plane import OPERATOR
     from bursar.control.requests.job_requests import SubmitJobs
-    from bursar.control.requests.submission import Submission
 
     read = parse_job(path.read_text(encoding="utf-8"), str(path))
-    job = Submission(spec=read.spec, recipe=read.recipe, labels=read.labels, document=read.document)
-    ids = plane.send(SubmitJobs(caller=OPERATOR, submissions=[job])).result(60).job_ids
+    ids = plane.send(SubmitJobs(caller=OPERATOR, submissions=[read])).result(60).job_ids
     submitted = ids[0]
     if len(ids) > 1:
         submitted = f"{ids[0].removesuffix('[0]')}, an array of {len(ids)} jobs"

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from bursar.catalog.gpu_models import GPU_MODELS
 from bursar.config import parse_fleet
+from bursar.config.job.job_file import JobDocument
 from bursar.control.control_plane import OPERATOR, ControlPlane, PlaneOptions
 from bursar.control.requests.job_requests import SubmitJobs
-from bursar.control.requests.submission import Submission
 from bursar.engines.slurm.commands.commands import Commands
 from bursar.engines.slurm.driven.engine import SlurmEngine
 from bursar.engines.slurm.driven.settings import SlurmSettings
@@ -43,7 +43,7 @@ class Driven:
         """Submit identical jobs with one GPU and one CPU each."""
         group = TaskGroup(gpu=WholeGpus(count=1), cpu_milli=1_000)
         spec = JobSpec(name="short", queue="research", groups=(group,))
-        jobs = [Submission(spec=spec, recipe=recipe) for _ in range(count)]
+        jobs = [JobDocument(spec=spec, recipe=recipe) for _ in range(count)]
         return list(
             self.plane.send(SubmitJobs(caller=OPERATOR, submissions=jobs)).result(120).job_ids
         )

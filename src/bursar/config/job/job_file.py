@@ -47,7 +47,7 @@ class JobDocument:
     spec: JobSpec
     recipe: RunSpec
     labels: Mapping[str, str] = field(default_factory=dict)
-    document: str
+    document: str = ""
     local_files: tuple[LocalFile, ...] = ()
 
 

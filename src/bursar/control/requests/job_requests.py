@@ -6,11 +6,11 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from bursar.config.job.job_file import JobDocument
 from bursar.control.access.permissions import can_see_queue, visible_tenants
 from bursar.control.live.transaction import Transaction
 from bursar.control.requests.submission import (
     IdempotencyKey,
-    Submission,
     Submitted,
     idempotency_key_reused,
     new_job_id,
@@ -32,7 +32,7 @@ class SubmitJobs(WriteRequest[Submitted]):
     """Submit all of the jobs, or none."""
 
     caller: Identity
-    submissions: Sequence[Submission]
+    submissions: Sequence[JobDocument]
     key: IdempotencyKey | None = None
 
     def prepare(self, transaction: Transaction) -> AfterCommit:

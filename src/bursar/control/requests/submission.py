@@ -1,30 +1,17 @@
-"""What callers submit, and what is returned to them."""
+"""Ids of submitted jobs, idempotency keys, and what is returned to callers."""
 
 from __future__ import annotations
 
 import base64
 import secrets
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from bursar.governance.finding import Finding
 from bursar.model.errors import UserError
-from bursar.model.jobs.job import JobSpec
-from bursar.model.jobs.run_spec import RunSpec
 
 ID_LETTERS = 10
 ID_BYTES = 7
 """Base32 writes 5 bits a letter: 7 bytes are enough for 10 letters."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Submission:
-    """One job as the user wrote it."""
-
-    spec: JobSpec
-    recipe: RunSpec
-    labels: Mapping[str, str] = field(default_factory=dict)
-    document: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

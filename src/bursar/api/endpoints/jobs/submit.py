@@ -21,7 +21,7 @@ from bursar.api.wire.views import to_wire
 from bursar.config.job.job_file import JobDefaults, JobDocument, parse_job, read_job
 from bursar.control.access.permissions import visible_queues
 from bursar.control.requests.job_requests import SubmitJobs
-from bursar.control.requests.submission import IdempotencyKey, Submission, Submitted
+from bursar.control.requests.submission import IdempotencyKey, Submitted
 from bursar.core.admission.problem import suggest
 from bursar.model.errors import UserError
 from bursar.model.jobs.job import OVER, JobSpec, JobState
@@ -161,13 +161,9 @@ async def _submit(
     for bundle in bundles_of(one.recipe for one in documents):
         if await has_bundle(request, bundle) is None:
             raise _not_uploaded(bundle)
-    submissions = [
-        Submission(spec=one.spec, recipe=one.recipe, labels=one.labels, document=one.document)
-        for one in documents
-    ]
     key = _idempotency_key(request, body)
     return await request.context.send(
-        SubmitJobs(caller=request.caller, submissions=submissions, key=key)
+        SubmitJobs(caller=request.caller, submissions=documents, key=key)
     )
 
 
@@ -276,7 +272,7 @@ async def retry(request: RequestContext) -> Response:
     return await _submitted(request, result, submission.spec)
 
 
-def _resubmission(found: JobRow | ArrayRow, origin: JobOrigin | None) -> Submission:
+def _resubmission(found: JobRow | ArrayRow, origin: JobOrigin | None) -> JobDocument:
     if found.state not in OVER:
         raise HttpRefusal(
             f"{found.id} is {found.state} and has not ended.",
@@ -296,6 +292,6 @@ def _resubmission(found: JobRow | ArrayRow, origin: JobOrigin | None) -> Submiss
             fix="Submit its file again, with the secrets.",
             code="secrets-forgotten",
         )
-    return Submission(
+    return JobDocument(
         spec=found.spec, recipe=origin.recipe, labels=origin.labels, document=origin.document
     )
