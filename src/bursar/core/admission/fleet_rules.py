@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from bursar.core.admission.problem import Problem, listed, repeated, suggest
 from bursar.core.nodes.pool import NODE_LEVEL
 from bursar.model.fleet.fleet import Fleet, Pool
 from bursar.model.fleet.gpu import GpuModel
+
+
+def fleet_problems(fleet: Fleet) -> Iterator[Problem]:
+    """All problems of a fleet."""
+    yield from names_are_unique(fleet)
+    yield from levels_are_legal(fleet)
+    yield from pools_are_in_clusters(fleet)
+    yield from gpus_have_a_model(fleet)
+    yield from model_names_are_unique(fleet)
+    yield from nodes_are_in_pools(fleet)
+    yield from nodes_have_topology_labels(fleet)
 
 
 def names_are_unique(fleet: Fleet) -> Iterator[Problem]:
@@ -119,20 +130,3 @@ def nodes_have_topology_labels(fleet: Fleet) -> Iterator[Problem]:
                 text=f"of {node.id!r} lack {listed(missing)}, a level of cluster {pool.cluster!r}",
                 fix=f"Write which {missing[0]} the node is in, on the node or on its pool.",
             )
-
-
-FLEET_RULES: tuple[Callable[[Fleet], Iterator[Problem]], ...] = (
-    names_are_unique,
-    levels_are_legal,
-    pools_are_in_clusters,
-    gpus_have_a_model,
-    model_names_are_unique,
-    nodes_are_in_pools,
-    nodes_have_topology_labels,
-)
-
-
-def fleet_problems(fleet: Fleet) -> Iterator[Problem]:
-    """All problems of a fleet."""
-    for rule in FLEET_RULES:
-        yield from rule(fleet)

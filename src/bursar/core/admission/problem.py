@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -67,8 +68,4 @@ def listed(names: Iterable[str], most: int = 12) -> str:
 
 def repeated(names: Iterable[str]) -> list[str]:
     """The names that occur twice or more, sorted."""
-    seen: set[str] = set()
-    twice: set[str] = set()
-    for name in names:
-        (twice if name in seen else seen).add(name)
-    return sorted(twice)
+    return sorted(name for name, times in Counter(names).items() if times > 1)

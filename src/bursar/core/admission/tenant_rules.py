@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from bursar.core.admission.problem import Problem, repeated, suggest
 from bursar.model.tenants.policy import FairStrategy, Policies, Reclaim
@@ -11,8 +11,9 @@ from bursar.model.tenants.tenant import RESOURCES, Tenant
 
 def tenant_problems(tenants: Sequence[Tenant], flavors: Collection[str]) -> Iterator[Problem]:
     """All problems of the tenant tree; ``flavors`` are those of the fleet's pools."""
-    for rule in TREE_RULES:
-        yield from rule(tenants)
+    yield from names_are_unique(tenants)
+    yield from parents_exist(tenants)
+    yield from tree_has_no_cycle(tenants)
     for index, tenant in enumerate(tenants):
         yield from _quota_problems(tenant, f"tenants[{index}]", flavors)
 
@@ -78,13 +79,6 @@ def _cycle_from(name: str, parents: dict[str, str | None]) -> list[str]:
         return []
     names = list(path)
     return names[names.index(at) :]
-
-
-TREE_RULES: tuple[Callable[[Sequence[Tenant]], Iterator[Problem]], ...] = (
-    names_are_unique,
-    parents_exist,
-    tree_has_no_cycle,
-)
 
 
 def _quota_problems(tenant: Tenant, field: str, flavors: Collection[str]) -> Iterator[Problem]:

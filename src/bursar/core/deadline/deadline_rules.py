@@ -25,7 +25,7 @@ def greedy(terms: DeadlineTerms, progress: DeadlineProgress, market: SpotMarket)
     """Use spot whenever it is available, until only on-demand capacity can meet the deadline."""
     if progress.remaining_ms <= 0:
         return WAIT
-    if _stays_on_spot(progress, market):
+    if market.offer_of(progress.location) is not None:
         return progress.location
     if not _safety_net_holds(terms, progress):
         return ON_DEMAND
@@ -42,7 +42,7 @@ def uniform_progress(
     """
     if progress.remaining_ms <= 0:
         return WAIT
-    if _stays_on_spot(progress, market):
+    if market.offer_of(progress.location) is not None:
         return progress.location
     if not _safety_net_holds(terms, progress):
         return ON_DEMAND
@@ -62,10 +62,6 @@ def _safety_net_holds(terms: DeadlineTerms, progress: DeadlineProgress) -> bool:
     left = (terms.deadline_ms - progress.elapsed_ms) // tick_ms
     needed = -(-(progress.remaining_ms + 2 * terms.change_over_ms) // tick_ms)
     return left >= needed + 1
-
-
-def _stays_on_spot(progress: DeadlineProgress, market: SpotMarket) -> bool:
-    return market.offer_of(progress.location) is not None
 
 
 def _cheapest(market: SpotMarket) -> Location:
