@@ -46,7 +46,8 @@ class AllocationReplay:
                 self._add_misuse("gpu-taken", device, use, problem)
                 break
         else:
-            self._compare_layout(device, use, geometry)
+            if device.layout or use is not None:
+                self._compare_layout(device, use, geometry)
         device.uses.append((self.job_id, use))
         if isinstance(use, ShareUse):
             self._compare_shares(device, spec)

@@ -37,8 +37,9 @@ class DeviceCount:
     def __init__(self, node: NodeState, gpu: int) -> None:
         self.node = node
         self.gpu = gpu
-        self.layout = node.devices[gpu].layout
-        self.healthy = node.devices[gpu].healthy
+        actual = node.devices[gpu]
+        self.layout = actual.layout
+        self.healthy = actual.healthy
         self.uses: list[tuple[str, Use]] = []
 
     def __str__(self) -> str:
