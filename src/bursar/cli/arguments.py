@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import inspect
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn, TypeAlias
 
@@ -43,9 +43,21 @@ Option = Callable[[argparse._ActionsContainer], object]
 """Adds itself to a parser, or to a group of one."""
 
 
-def argument(*names: str, **settings: Any) -> Option:
-    """One argument or option; the settings are those of argparse."""
-    return lambda parser: parser.add_argument(*names, **settings)
+def argument(name: str, metavar: str, text: str, **settings: Any) -> Option:
+    """An argument, or an option with a value; further settings are those of argparse."""
+    return lambda parser: parser.add_argument(name, metavar=metavar, help=text, **settings)
+
+
+def choice(names: str, choices: Iterable[str], text: str, **settings: Any) -> Option:
+    """An option whose value is one of some words."""
+    flags, words = names.split(), tuple(choices)
+    return lambda parser: parser.add_argument(*flags, choices=words, help=text, **settings)
+
+
+def flag(names: str, text: str, **settings: Any) -> Option:
+    """An option without a value."""
+    settings = {"action": "store_true", **settings}
+    return lambda parser: parser.add_argument(*names.split(), help=text, **settings)
 
 
 def group(title: str, *options: Option, description: str | None = None) -> Option:
@@ -165,49 +177,39 @@ def key_value(text: str) -> tuple[str, str]:
 
 CONNECTION: Final = group(
     "server",
-    argument(
-        "--server",
-        metavar="URL",
-        help="server address (default: BURSAR_SERVER, else the local server)",
-    ),
+    argument("--server", "URL", "server address (default: BURSAR_SERVER, else the local server)"),
     argument(
         "--token",
-        metavar="TOKEN",
-        help="token (default: BURSAR_TOKEN, else the state folder's); other users of this machine can "
+        "TOKEN",
+        "token (default: BURSAR_TOKEN, else the state folder's); other users of this machine can "
         "see command lines, so prefer the variable",
     ),
     argument(
-        "--timeout",
-        type=seconds,
-        default=30.0,
-        metavar="S",
-        help="timeout of a request in seconds (default 30)",
+        "--timeout", "S", "timeout of a request in seconds (default 30)", type=seconds, default=30.0
     ),
 )
 FORMAT: Final = group(
     "output",
-    argument(
-        "-o", "--output", choices=FORMATS, default=TABLE, help="output format (default: table)"
-    ),
-    argument("--json", dest="output", action="store_const", const=JSON, help="same as -o json"),
-    argument("--no-color", action="store_true", help="disable colours (also: NO_COLOR=1)"),
+    choice("-o --output", FORMATS, "output format (default: table)", default=TABLE),
+    flag("--json", "same as -o json", dest="output", action="store_const", const=JSON),
+    flag("--no-color", "disable colours (also: NO_COLOR=1)"),
 )
-YES: Final = argument("-y", "--yes", action="store_true", help="do not ask for confirmation")
-PRINT_JSON: Final = argument("--json", action="store_true", help="print JSON")
+YES: Final = flag("-y --yes", "do not ask for confirmation")
+PRINT_JSON: Final = flag("--json", "print JSON")
 WATCH: Final = argument(
     "--watch",
+    "S",
+    "repeat every S seconds (default 2) until Ctrl-C",
     nargs="?",
     type=seconds,
     const=2.0,
-    metavar="S",
-    help="repeat every S seconds (default 2) until Ctrl-C",
 )
 
 
 def limit(rows: int, noun: str = "rows") -> Option:
     """How many rows to show."""
     text = f"show at most N {noun} (default {rows})"
-    return argument("--limit", type=one_or_more, default=rows, metavar="N", help=text)
+    return argument("--limit", "N", text, type=one_or_more, default=rows)
 
 
 def listing(rows: int = 50) -> tuple[Option, ...]:
@@ -215,6 +217,4 @@ def listing(rows: int = 50) -> tuple[Option, ...]:
     return FORMAT, limit(rows), WATCH, CONNECTION
 
 
-def fleet_file(**settings: Any) -> Option:
-    """The fleet file of a command that works without the server."""
-    return argument("--fleet", metavar="FILE", **{"help": "fleet file or folder", **settings})
+FLEET: Final = argument("--fleet", "FILE", "fleet file or folder", required=True)

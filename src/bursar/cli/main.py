@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 
 from bursar import __version__
-from bursar.cli.arguments import Command, Parser, argument, command
+from bursar.cli.arguments import Command, Parser, argument, command, flag
 from bursar.cli.commands.fleet import fleet, gpus, render, rules, slurm, tenant, top
 from bursar.cli.commands.jobs import cancel, logs, plan, queue, status, submit, why
 from bursar.cli.commands.money import cost, shares
@@ -81,13 +81,13 @@ def _split(arguments: list[str]) -> tuple[list[str], list[str]]:
 
 @command(
     "demo",
-    argument("--verbose", action="store_true", help="print every event and every hold"),
+    flag("--verbose", "print every event and every hold"),
     argument(
         "--seed",
+        "N",
+        f"seed of the arrival times and run times of small jobs (default {DEMO_SEED})",
         type=int,
         default=DEMO_SEED,
-        metavar="N",
-        help=f"seed of the arrival times and run times of small jobs (default {DEMO_SEED})",
     ),
     examples=("bursar demo --seed 3",),
 )

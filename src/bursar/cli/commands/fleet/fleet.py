@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 SUFFIXES: Final = (".yaml", ".yml")
 
 
-FILE: Final = argument("file", metavar="FILE", help="fleet file, or folder of fleet files")
-NODE: Final = argument("node", metavar="NODE", help="node name")
+FILE: Final = argument("file", "FILE", "fleet file, or folder of fleet files")
+NODE: Final = argument("node", "NODE", "node name")
 
 
 @command(
     "show",
-    argument("--pool", metavar="POOL", help="only this pool"),
+    argument("--pool", "POOL", "only this pool"),
     *listing(500),
     examples=("bursar fleet show -o wide",),
 )

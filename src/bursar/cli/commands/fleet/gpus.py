@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from bursar.cli.arguments import argument, command, listing
+from bursar.cli.arguments import argument, command, flag, listing
 from bursar.cli.terminal.format import per_hour
 from bursar.cli.terminal.table import Column, Row, TableSpec, show_list
 
@@ -18,8 +18,8 @@ WHOLE_MILLI: Final = 1_000
 
 @command(
     "gpus",
-    argument("--pool", metavar="POOL", help="only this pool"),
-    argument("--each", action="store_true", help="one row for each GPU, with its holder"),
+    argument("--pool", "POOL", "only this pool"),
+    flag("--each", "one row for each GPU, with its holder"),
     *listing(200),
     examples=("bursar gpus", "bursar gpus --each --pool t4 --watch"),
 )

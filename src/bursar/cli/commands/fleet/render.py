@@ -6,12 +6,13 @@ import argparse
 from typing import TYPE_CHECKING
 
 from bursar.cli.arguments import (
+    FLEET,
     PRINT_JSON,
     YES,
     argument,
     command,
     command_of_verbs,
-    fleet_file,
+    flag,
     key_value,
     whole,
 )
@@ -30,35 +31,31 @@ EXAMPLES = (
 )
 
 
-CLUSTER = argument("--cluster", metavar="NAME", help="the Slurm cluster, if the fleet has several")
+CLUSTER = argument("--cluster", "NAME", "the Slurm cluster, if the fleet has several")
 
 
 @command(
     "slurm",
-    fleet_file(required=True),
+    FLEET,
     CLUSTER,
     argument(
         "--user",
+        "USER=QUEUE",
+        "a user who may submit to a queue; repeatable",
         type=key_value,
         action="append",
         default=[],
-        metavar="USER=QUEUE",
-        help="a user who may submit to a queue; repeatable",
     ),
     argument(
         "--grace",
+        "S",
+        "seconds that a preempted job has to save its work (default 30)",
         type=whole,
         default=30,
-        metavar="S",
-        help="seconds that a preempted job has to save its work (default 30)",
     ),
-    argument(
-        "--compare", action="store_true", help="only print the differences from the local Slurm"
-    ),
-    argument("--apply", action="store_true", help="apply the differences"),
-    argument(
-        "--conf", metavar="FILE", help="with --apply: write the section of slurm.conf to this file"
-    ),
+    flag("--compare", "only print the differences from the local Slurm"),
+    flag("--apply", "apply the differences"),
+    argument("--conf", "FILE", "with --apply: write the section of slurm.conf to this file"),
     PRINT_JSON,
     YES,
     examples=EXAMPLES,

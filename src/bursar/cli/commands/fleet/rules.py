@@ -12,7 +12,7 @@ from bursar.model.units import write_usd
 
 @command(
     "rules",
-    argument("--rule", metavar="RULE", help="only findings of this rule"),
+    argument("--rule", "RULE", "only findings of this rule"),
     *listing(500),
     examples=("bursar rules", "bursar rules --rule idle-nodes -o csv"),
 )

@@ -6,12 +6,13 @@ import argparse
 from typing import TYPE_CHECKING
 
 from bursar.cli.arguments import (
+    FLEET,
     JSON,
     PRINT_JSON,
     argument,
     command,
     command_of_verbs,
-    fleet_file,
+    flag,
     key_value,
 )
 from bursar.cli.commands.fleet.render import CLUSTER
@@ -25,25 +26,22 @@ if TYPE_CHECKING:
     from bursar.wiring.slurm.submit import SubmitOptions
 
 
-FLEET = fleet_file(required=True)
-SINCE = argument(
-    "--since", metavar="DATE", help="jobs since this time, in the format of sacct (default: all)"
-)
-UNTIL = argument("--until", metavar="DATE", help="jobs until this time (default: now)")
+SINCE = argument("--since", "DATE", "jobs since this time, in the format of sacct (default: all)")
+UNTIL = argument("--until", "DATE", "jobs until this time (default: now)")
 
 
 @command(
     "import",
-    argument("--output", required=True, metavar="DIR", help="folder to write to"),
+    argument("--output", "DIR", "folder to write to", required=True),
     SINCE,
     UNTIL,
     argument(
         "--gpu",
+        "TYPE=MODEL",
+        "GPU model of a gres type whose name is ambiguous; 'gpu' for GPUs without a type",
         type=key_value,
         action="append",
         default=[],
-        metavar="TYPE=MODEL",
-        help="GPU model of a gres type whose name is ambiguous; 'gpu' for GPUs without a type",
     ),
     PRINT_JSON,
     examples=("bursar slurm import --output site --since 2026-01-01",),
@@ -98,14 +96,9 @@ def usage(parsed: argparse.Namespace) -> int:
     *JOB,
     FLEET,
     CLUSTER,
-    argument(
-        "--as",
-        dest="user",
-        metavar="USER",
-        help="submit as this user; only root and the Slurm user may",
-    ),
-    argument("--log", metavar="FILE", help="file for its output (default: slurm-NUMBER.out)"),
-    argument("--dry-run", action="store_true", help="only print the sbatch command"),
+    argument("--as", "USER", "submit as this user; only root and the Slurm user may", dest="user"),
+    argument("--log", "FILE", "file for its output (default: slurm-NUMBER.out)"),
+    flag("--dry-run", "only print the sbatch command"),
     PRINT_JSON,
     examples=(
         "bursar slurm submit job.yaml --fleet fleet.yaml",

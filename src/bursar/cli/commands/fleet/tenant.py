@@ -5,14 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Final
 
-from bursar.cli.arguments import (
-    CONNECTION,
-    FORMAT,
-    argument,
-    command,
-    command_of_verbs,
-    listing,
-)
+from bursar.cli.arguments import CONNECTION, FORMAT, argument, command, command_of_verbs, listing
 from bursar.cli.commands.money.shares import FAIR, QUOTA
 from bursar.cli.connection import ask
 from bursar.cli.exit_codes import NOT_FOUND, OK
@@ -36,7 +29,7 @@ def list_tenants(parsed: argparse.Namespace) -> int:
 
 @command(
     "show",
-    argument("tenant", metavar="TENANT", help="tenant name"),
+    argument("tenant", "TENANT", "tenant name"),
     FORMAT,
     CONNECTION,
     examples=("bursar tenant show vision",),

@@ -15,6 +15,7 @@ from bursar.cli.arguments import (
     YAML,
     argument,
     command,
+    flag,
     limit,
     seconds,
 )
@@ -34,14 +35,8 @@ BAR: Final = 24
 
 @command(
     "top",
-    argument("--once", action="store_true", help="print once, even at a terminal"),
-    argument(
-        "--every",
-        type=seconds,
-        default=2.0,
-        metavar="S",
-        help="refresh interval in seconds (default 2)",
-    ),
+    flag("--once", "print once, even at a terminal"),
+    argument("--every", "S", "refresh interval in seconds (default 2)", type=seconds, default=2.0),
     limit(15, "jobs"),
     FORMAT,
     CONNECTION,

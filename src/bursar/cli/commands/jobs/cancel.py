@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Final
 
-from bursar.cli.arguments import CONNECTION, FORMAT, YES, argument, command
+from bursar.cli.arguments import CONNECTION, FORMAT, YES, argument, command, flag
 from bursar.cli.commands.jobs.wait import WAIT, should_wait, wait_or_follow
 from bursar.cli.connection import connect, show_activity
 from bursar.cli.exit_codes import OK, WRONG_USAGE, exit_code_of
@@ -23,9 +23,9 @@ CONFIRM_FROM: Final = 2
 
 @command(
     "cancel",
-    argument("jobs", nargs="*", metavar="JOB", help="job ids"),
-    argument("--queue", metavar="QUEUE", help="all unfinished jobs of this queue"),
-    argument("--mine", action="store_true", help="all your own unfinished jobs"),
+    argument("jobs", "JOB", "job ids", nargs="*"),
+    argument("--queue", "QUEUE", "all unfinished jobs of this queue"),
+    flag("--mine", "all your own unfinished jobs"),
     YES,
     FORMAT,
     CONNECTION,
@@ -83,7 +83,7 @@ def _cancel_each(parsed: argparse.Namespace, client: Client, ids: list[str]) -> 
 
 @command(
     "retry",
-    argument("job", metavar="JOB", help="id of a finished job"),
+    argument("job", "JOB", "id of a finished job"),
     WAIT,
     FORMAT,
     CONNECTION,

@@ -22,39 +22,35 @@ QUEUE: Final = re.compile(r"""^\s*[{"']*queue["']?\s*:""", re.MULTILINE)
 
 CHANGES: Final = group(
     "job",
-    argument("--name", metavar="NAME", help="name of the job"),
-    argument("--queue", metavar="QUEUE", help="queue of the job"),
-    argument("--priority", metavar="CLASS", help="priority class"),
-    argument("--gpus", metavar="N|MODEL:N", help="GPUs for each task: 2 of any model, or T4:2"),
-    argument("--nodes", type=one_or_more, metavar="N", help="number of tasks, started together"),
-    argument("--max-hours", type=float, metavar="H", help="stop the job after H hours"),
-    argument(
-        "--max-cost", metavar="USD", help="stop the job before it costs more than USD dollars"
-    ),
-    argument("--workdir", metavar="DIR", help="folder to upload as the working directory"),
+    argument("--name", "NAME", "name of the job"),
+    argument("--queue", "QUEUE", "queue of the job"),
+    argument("--priority", "CLASS", "priority class"),
+    argument("--gpus", "N|MODEL:N", "GPUs for each task: 2 of any model, or T4:2"),
+    argument("--nodes", "N", "number of tasks, started together", type=one_or_more),
+    argument("--max-hours", "H", "stop the job after H hours", type=float),
+    argument("--max-cost", "USD", "stop the job before it costs more than USD dollars"),
+    argument("--workdir", "DIR", "folder to upload as the working directory"),
     argument(
         "--env",
+        "KEY[=VALUE]",
+        "environment variable; KEY alone takes its value from your environment; repeatable",
         action="append",
         default=[],
-        metavar="KEY[=VALUE]",
-        help="environment variable; KEY alone takes its value from your environment; repeatable",
     ),
     argument(
         "--secret",
+        "KEY[=VALUE]",
+        "environment variable that is never shown; KEY alone takes its value from your environment",
         action="append",
         default=[],
-        metavar="KEY[=VALUE]",
-        help="environment variable that is never shown; KEY alone takes its value from your environment",
     ),
     description="options override the file; the command may follow '--': -- python train.py",
 )
 
 
 JOB: Final[tuple[Option, ...]] = (
-    argument("file", nargs="?", metavar="FILE", help="a job file (YAML)"),
-    argument(
-        "--from-slurm", metavar="SCRIPT", help="convert an sbatch script instead of a job file"
-    ),
+    argument("file", "FILE", "a job file (YAML)", nargs="?"),
+    argument("--from-slurm", "SCRIPT", "convert an sbatch script instead of a job file"),
     CHANGES,
     lambda parser: parser.set_defaults(takes_words=True),
 )

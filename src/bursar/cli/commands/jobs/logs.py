@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from bursar.cli.arguments import CONNECTION, argument, command, one_or_more, whole
+from bursar.cli.arguments import CONNECTION, argument, choice, command, flag, one_or_more, whole
 from bursar.cli.commands.jobs.wait import detach, follow, write_output
 from bursar.cli.connection import connect, show_activity
 from bursar.cli.exit_codes import OK
@@ -12,15 +12,13 @@ from bursar.cli.exit_codes import OK
 
 @command(
     "logs",
-    argument("job", metavar="JOB", help="job id"),
-    argument("-f", "--follow", action="store_true", help="continue until the job ends"),
-    argument("--tail", type=one_or_more, metavar="N", help="only the last N lines"),
-    argument("--task", type=whole, metavar="N", help="only this task (the first is 0)"),
-    argument("--stream", choices=("stdout", "stderr"), help="only this stream"),
-    argument(
-        "--attempt", type=one_or_more, metavar="N", help="only this attempt (default: the last)"
-    ),
-    argument("--raw", action="store_true", help="print escape sequences unchanged"),
+    argument("job", "JOB", "job id"),
+    flag("-f --follow", "continue until the job ends"),
+    argument("--tail", "N", "only the last N lines", type=one_or_more),
+    argument("--task", "N", "only this task (the first is 0)", type=whole),
+    choice("--stream", ("stdout", "stderr"), "only this stream"),
+    argument("--attempt", "N", "only this attempt (default: the last)", type=one_or_more),
+    flag("--raw", "print escape sequences unchanged"),
     CONNECTION,
     examples=("bursar logs -f j-abcdefghij", "bursar logs j-abcdefghij --stream stderr --tail 50"),
 )

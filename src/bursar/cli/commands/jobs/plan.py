@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from bursar.cli.arguments import CONNECTION, FORMAT, argument, command
+from bursar.cli.arguments import CONNECTION, FORMAT, command, flag
 from bursar.cli.commands.jobs.job_options import JOB, document_of, with_queue
 from bursar.cli.connection import ask
 from bursar.cli.exit_codes import FAILED, INFEASIBLE, OK, exit_code_of
@@ -25,10 +25,9 @@ SHOWN_ESTIMATES: Final = 8
 @command(
     "plan",
     *JOB,
-    argument(
+    flag(
         "--detailed-exitcode",
-        action="store_true",
-        help="exit with 0 only if the job would start now, with 1 if it would wait",
+        "exit with 0 only if the job would start now, with 1 if it would wait",
     ),
     FORMAT,
     CONNECTION,

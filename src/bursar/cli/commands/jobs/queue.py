@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from bursar.cli.arguments import argument, command, listing
+from bursar.cli.arguments import argument, command, flag, listing
 from bursar.cli.terminal.format import per_hour, since, tone_of_state
 from bursar.cli.terminal.table import Column, Row, TableSpec, show_list
 
@@ -18,9 +18,9 @@ ACTIVE: Final = ("starting", "running", "stopping", "cancelling", "expiring")
 
 @command(
     "queue",
-    argument("--queue", metavar="QUEUE", help="only jobs of this queue"),
-    argument("--owner", metavar="USER", help="only jobs of this user"),
-    argument("--waiting", action="store_true", help="only waiting jobs"),
+    argument("--queue", "QUEUE", "only jobs of this queue"),
+    argument("--owner", "USER", "only jobs of this user"),
+    flag("--waiting", "only waiting jobs"),
     *listing(),
     examples=(
         "bursar queue",

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from bursar.cli.arguments import argument, command, listing
+from bursar.cli.arguments import argument, choice, command, flag, listing
 from bursar.cli.commands.jobs.wait import WAIT, should_wait, wait_or_follow
 from bursar.cli.connection import ask, connect
 from bursar.cli.exit_codes import OK
@@ -36,15 +36,13 @@ STATES: Final = (
 
 @command(
     "status",
-    argument("job", nargs="?", metavar="JOB", help="job id"),
-    argument(
-        "--state", action="append", choices=STATES, help="only jobs in this state; repeatable"
-    ),
-    argument("--queue", metavar="QUEUE", help="only jobs of this queue"),
-    argument("--owner", metavar="USER", help="only jobs of this user"),
-    argument("--mine", action="store_true", help="only your own jobs"),
-    argument("--name", metavar="NAME", help="only jobs of this name"),
-    argument("--label", metavar="KEY=VALUE", help="only jobs with this label"),
+    argument("job", "JOB", "job id", nargs="?"),
+    choice("--state", STATES, "only jobs in this state; repeatable", action="append"),
+    argument("--queue", "QUEUE", "only jobs of this queue"),
+    argument("--owner", "USER", "only jobs of this user"),
+    flag("--mine", "only your own jobs"),
+    argument("--name", "NAME", "only jobs of this name"),
+    argument("--label", "KEY=VALUE", "only jobs with this label"),
     WAIT,
     *listing(20),
     examples=(

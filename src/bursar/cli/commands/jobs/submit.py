@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     *JOB,
     argument(
         "--governed",
-        metavar="FLEET",
-        help="submit to the local Slurm, which schedules the job, routed by this fleet file",
+        "FLEET",
+        "submit to the local Slurm, which schedules the job, routed by this fleet file",
     ),
     WAIT,
     YES,

@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from bursar.cli import exit_codes
-from bursar.cli.arguments import argument, group, seconds
+from bursar.cli.arguments import argument, flag, group, seconds
 from bursar.cli.connection import show_activity
 from bursar.cli.terminal.messages import print_note
 from bursar.cli.terminal.safe_text import log_lines
@@ -26,21 +26,10 @@ BY_STATE: Final = {
 
 WAIT: Final = group(
     "waiting",
-    argument(
-        "--wait", action="store_true", help="wait for the job to end; the exit code is its outcome"
-    ),
-    argument("--follow", action="store_true", help="wait and print the output of the job"),
-    argument(
-        "--wait-seconds",
-        type=seconds,
-        metavar="S",
-        help="wait at most S seconds (then exit code 101)",
-    ),
-    argument(
-        "--exit-code",
-        action="store_true",
-        help="exit with the job's own exit code, or 128 + the signal that ended it",
-    ),
+    flag("--wait", "wait for the job to end; the exit code is its outcome"),
+    flag("--follow", "wait and print the output of the job"),
+    argument("--wait-seconds", "S", "wait at most S seconds (then exit code 101)", type=seconds),
+    flag("--exit-code", "exit with the job's own exit code, or 128 + the signal that ended it"),
 )
 """The options to wait for the end of the job."""
 

@@ -13,7 +13,7 @@ from bursar.cli.terminal.table import print_one
 
 @command(
     "why",
-    argument("job", metavar="JOB", help="job id, or the number of a job of the local Slurm"),
+    argument("job", "JOB", "job id, or the number of a job of the local Slurm"),
     FORMAT,
     CONNECTION,
     examples=("bursar why j-abcdefghij", "bursar why 1234"),
@@ -38,7 +38,7 @@ def why(parsed: argparse.Namespace) -> int:
 
 @command(
     "why-preempted",
-    argument("job", metavar="JOB", help="job id"),
+    argument("job", "JOB", "job id"),
     FORMAT,
     CONNECTION,
     examples=("bursar why-preempted j-abcdefghij",),

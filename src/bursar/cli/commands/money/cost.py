@@ -11,8 +11,10 @@ from bursar.cli.arguments import (
     CONNECTION,
     FORMAT,
     argument,
+    choice,
     command,
     command_of_verbs,
+    flag,
     group,
     limit,
     listing,
@@ -55,18 +57,18 @@ def _micro_usd(text: str) -> int:
 
 BY: Final = argument(
     "--by",
-    default="team",
-    metavar="WHAT",
-    help="group by team, project, queue, user, gpu, market, pool, job, day or label:KEY; separate "
+    "WHAT",
+    "group by team, project, queue, user, gpu, market, pool, job, day or label:KEY; separate "
     "several with commas (default: team)",
+    default="team",
 )
 DAYS: Final = group(
     "period (UTC); default: this month so far",
-    argument("--from", dest="from_day", metavar="DAY", help="first day, YYYY-MM-DD"),
-    argument("--to", dest="to_day", metavar="DAY", help="day after the last day"),
+    argument("--from", "DAY", "first day, YYYY-MM-DD", dest="from_day"),
+    argument("--to", "DAY", "day after the last day", dest="to_day"),
     one_of(
-        argument("--month", type=_month, metavar="YYYY-MM", help="a whole month"),
-        argument("--days", type=one_or_more, metavar="N", help="the last N days, including today"),
+        argument("--month", "YYYY-MM", "a whole month", type=_month),
+        argument("--days", "N", "the last N days, including today", type=one_or_more),
     ),
 )
 
@@ -125,8 +127,8 @@ def report(parsed: argparse.Namespace) -> int:
     "diff",
     BY,
     DAYS,
-    argument("--before-from", metavar="DAY", help="first day of the earlier period"),
-    argument("--before-to", metavar="DAY", help="day after the earlier period"),
+    argument("--before-from", "DAY", "first day of the earlier period"),
+    argument("--before-to", "DAY", "day after the earlier period"),
     FORMAT,
     limit(100),
     CONNECTION,
@@ -148,7 +150,7 @@ def diff(parsed: argparse.Namespace) -> int:
 
 @command(
     "forecast",
-    argument("--tenant", metavar="TENANT", help="only this tenant, even without a budget"),
+    argument("--tenant", "TENANT", "only this tenant, even without a budget"),
     *listing(500),
     examples=("bursar cost forecast", "bursar cost forecast --tenant research -o wide"),
 )
@@ -163,22 +165,22 @@ def forecast(parsed: argparse.Namespace) -> int:
 
 @command(
     "statement",
-    argument("--tenant", metavar="TENANT", help="only this tenant"),
+    argument("--tenant", "TENANT", "only this tenant"),
     DAYS,
-    argument(
+    choice(
         "--kind",
-        choices=("showback", "chargeback"),
+        ("showback", "chargeback"),
+        "showback informs, chargeback is owed (default: showback)",
         default="showback",
-        help="showback informs, chargeback is owed (default: showback)",
     ),
-    argument(
+    choice(
         "--idle",
-        choices=("absorbed", "proportional", "quota-owner"),
-        default="absorbed",
-        help="who pays for idle capacity: the platform, the users of the pool, or the owners of the "
+        ("absorbed", "proportional", "quota-owner"),
+        "who pays for idle capacity: the platform, the users of the pool, or the owners of the "
         "quota (default: absorbed)",
+        default="absorbed",
     ),
-    argument("--jobs", action="store_true", help="one line for each job"),
+    flag("--jobs", "one line for each job"),
     FORMAT,
     CONNECTION,
     examples=(
@@ -206,13 +208,13 @@ def statement(parsed: argparse.Namespace) -> int:
 
 @command(
     "savings",
-    argument("--baseline", choices=BASELINES, help="only this baseline"),
+    choice("--baseline", BASELINES, "only this baseline"),
     argument(
         "--price",
-        action="append",
-        metavar="POOL=USD",
-        help="on-demand price of a node of a pool per hour; repeatable (default: the price table, by "
+        "POOL=USD",
+        "on-demand price of a node of a pool per hour; repeatable (default: the price table, by "
         "the machine type of the pool)",
+        action="append",
     ),
     DAYS,
     FORMAT,
@@ -244,8 +246,8 @@ def savings(parsed: argparse.Namespace) -> int:
 
 @command(
     "export",
-    argument("--format", choices=FORMATS, default="csv", help="file format (default: csv)"),
-    argument("--file", metavar="FILE", help="file to write (default: standard output)"),
+    choice("--format", FORMATS, "file format (default: csv)", default="csv"),
+    argument("--file", "FILE", "file to write (default: standard output)"),
     DAYS,
     CONNECTION,
     examples=(
@@ -282,21 +284,11 @@ def export(parsed: argparse.Namespace) -> int:
 
 @command(
     "bill",
-    argument("--pool", required=True, metavar="POOL", help="the billed pool"),
-    argument("--from", dest="from_day", required=True, metavar="DAY", help="first day of the bill"),
-    argument(
-        "--to",
-        dest="to_day",
-        required=True,
-        metavar="DAY",
-        help="day after the last day of the bill",
-    ),
-    argument("--usd", required=True, type=_micro_usd, metavar="USD", help="amount in dollars"),
-    argument(
-        "--flavor",
-        metavar="FLAVOR",
-        help="flavor of the pool at that time (default: its current flavor)",
-    ),
+    argument("--pool", "POOL", "the billed pool", required=True),
+    argument("--from", "DAY", "first day of the bill", dest="from_day", required=True),
+    argument("--to", "DAY", "day after the last day of the bill", dest="to_day", required=True),
+    argument("--usd", "USD", "amount in dollars", required=True, type=_micro_usd),
+    argument("--flavor", "FLAVOR", "flavor of the pool at that time (default: its current flavor)"),
     FORMAT,
     CONNECTION,
     examples=("bursar cost bill --pool p5-spot --from 2026-10-01 --to 2026-11-01 --usd 18342.17",),

@@ -12,7 +12,7 @@ from bursar.model.calendar import write_time
 from bursar.model.reason import write_amount
 from bursar.model.units import write_usd
 
-OPTIONS: Final = (argument("--tenant", metavar="TENANT", help="only this tenant"), *listing(500))
+OPTIONS: Final = (argument("--tenant", "TENANT", "only this tenant"), *listing(500))
 
 
 @command("quota", *OPTIONS, examples=("bursar quota", "bursar quota --tenant vision -o json"))

@@ -11,6 +11,7 @@ from bursar.cli.arguments import (
     argument,
     command,
     command_of_verbs,
+    flag,
     one_of,
 )
 from bursar.cli.connection import ask
@@ -31,25 +32,23 @@ def duration(text: str) -> int:
 
 @command(
     "interrupt",
-    argument("job", metavar="JOB", help="id of a running job"),
+    argument("job", "JOB", "id of a running job"),
     one_of(
         argument(
             "--notice",
+            "TIME",
+            "notice before the node is removed: 30s, 2m (default 30s)",
             type=duration,
             default=30,
-            metavar="TIME",
-            help="notice before the node is removed: 30s, 2m (default 30s)",
         ),
-        argument(
-            "--kill", action="store_true", help="no notice: kill everything on the node at once"
-        ),
+        flag("--kill", "no notice: kill everything on the node at once"),
     ),
     argument(
         "--away",
+        "TIME",
+        "how long the node is gone: 60s, 5m (default 60s)",
         type=duration,
         default=60,
-        metavar="TIME",
-        help="how long the node is gone: 60s, 5m (default 60s)",
     ),
     FORMAT,
     CONNECTION,

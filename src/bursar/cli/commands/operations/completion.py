@@ -28,7 +28,7 @@ class CompletionWords:
 
 @command(
     "completion",
-    argument("shell", choices=SHELLS, metavar="SHELL", help="bash, zsh or fish"),
+    argument("shell", "SHELL", "bash, zsh or fish", choices=SHELLS),
     examples=(
         "bursar completion bash > ~/.local/share/bash-completion/completions/bursar",
         "bursar completion zsh > ~/.zfunc/_bursar",

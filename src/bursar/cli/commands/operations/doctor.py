@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 
-from bursar.cli.arguments import CONNECTION, FORMAT, argument, command
+from bursar.cli.arguments import CONNECTION, FORMAT, argument, command, flag
 from bursar.cli.connection import show_activity
 from bursar.cli.exit_codes import FAILED, OK
 from bursar.cli.terminal.table import Column, TableSpec, print_rows
@@ -20,15 +20,9 @@ if TYPE_CHECKING:
 
 @command(
     "doctor",
-    argument("--state", metavar="DIR", help="state folder (default: that of 'bursar up')"),
-    argument(
-        "--rebuild", action="store_true", help="replay the event log and compare it with the tables"
-    ),
-    argument(
-        "--database",
-        metavar="URL",
-        help="postgresql://... instead of the database in the state folder",
-    ),
+    argument("--state", "DIR", "state folder (default: that of 'bursar up')"),
+    flag("--rebuild", "replay the event log and compare it with the tables"),
+    argument("--database", "URL", "postgresql://... instead of the database in the state folder"),
     FORMAT,
     CONNECTION,
     examples=("bursar doctor", "bursar doctor --rebuild --state ./state"),

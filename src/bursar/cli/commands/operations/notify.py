@@ -14,8 +14,8 @@ from bursar.cli.terminal.table import Column, TableSpec, print_rows
 
 @command(
     "test",
-    argument("file", metavar="FILE", help="file with the channels"),
-    argument("--channel", metavar="NAME", help="only this channel"),
+    argument("file", "FILE", "file with the channels"),
+    argument("--channel", "NAME", "only this channel"),
     FORMAT,
     examples=("bursar notify test notify.yaml",),
 )

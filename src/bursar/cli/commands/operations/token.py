@@ -11,6 +11,7 @@ from bursar.cli.arguments import (
     FORMAT,
     YES,
     argument,
+    choice,
     command,
     command_of_verbs,
     listing,
@@ -38,25 +39,22 @@ def _validity_seconds(text: str) -> int:
 
 @command(
     "create",
-    argument("--user", required=True, metavar="USER", help="user of the token"),
-    argument("--role", required=True, choices=ROLES, help="role of the user"),
+    argument("--user", "USER", "user of the token", required=True),
+    choice("--role", ROLES, "role of the user", required=True),
     argument(
-        "--tenant",
-        default="",
-        metavar="TENANT",
-        help="tenant of the role (default: the whole installation)",
+        "--tenant", "TENANT", "tenant of the role (default: the whole installation)", default=""
     ),
     argument(
         "--scope",
+        "SCOPE",
+        "only this right of the role, for example jobs:read; repeatable (default: all)",
         action="append",
-        metavar="SCOPE",
-        help="only this right of the role, for example jobs:read; repeatable (default: all)",
     ),
     argument(
         "--expires",
+        "TIME",
+        "validity, for example 12h or 30d (default: unlimited)",
         type=_validity_seconds,
-        metavar="TIME",
-        help="validity, for example 12h or 30d (default: unlimited)",
     ),
     FORMAT,
     CONNECTION,
@@ -99,7 +97,7 @@ def list_tokens(parsed: argparse.Namespace) -> int:
 
 @command(
     "revoke",
-    argument("id", metavar="ID", help="token id, as listed by 'bursar token list'"),
+    argument("id", "ID", "token id, as listed by 'bursar token list'"),
     YES,
     CONNECTION,
     examples=("bursar token revoke ID",),

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Final
 
-from bursar.cli.arguments import argument, command, fleet_file, whole
+from bursar.cli.arguments import argument, command, flag, whole
 from bursar.cli.terminal.messages import print_note
 
 PORT: Final = 7171
@@ -14,55 +14,38 @@ PORT: Final = 7171
 
 @command(
     "up",
-    fleet_file(help="fleet file, or folder of fleet files, to apply at the first start"),
     argument(
-        "--state",
-        metavar="DIR",
-        help="state folder (default: BURSAR_STATE, else ~/.local/share/bursar)",
+        "--fleet", "FILE", "fleet file, or folder of fleet files, to apply at the first start"
     ),
-    argument("--database", metavar="URL", help="postgresql://... instead of the embedded database"),
-    argument(
-        "--host",
-        default="127.0.0.1",
-        metavar="HOST",
-        help="address to listen on (default: loopback)",
-    ),
+    argument("--state", "DIR", "state folder (default: BURSAR_STATE, else ~/.local/share/bursar)"),
+    argument("--database", "URL", "postgresql://... instead of the embedded database"),
+    argument("--host", "HOST", "address to listen on (default: loopback)", default="127.0.0.1"),
     argument(
         "--port",
+        "PORT",
+        f"port to listen on (default {PORT}; 0: any free port)",
         type=whole,
         default=PORT,
-        metavar="PORT",
-        help=f"port to listen on (default {PORT}; 0: any free port)",
     ),
-    argument(
-        "--allow-remote",
-        action="store_true",
-        help="allow an address that other machines can reach; put a TLS proxy in front",
+    flag(
+        "--allow-remote", "allow an address that other machines can reach; put a TLS proxy in front"
     ),
     argument(
         "--allowed-host",
+        "NAME",
+        "host name that clients may use for this server; repeatable",
         action="append",
         default=[],
-        metavar="NAME",
-        help="host name that clients may use for this server; repeatable",
     ),
-    argument(
-        "--notify",
-        metavar="FILE",
-        help="file with the notification channels (Slack, webhooks, e-mail)",
-    ),
-    argument(
-        "--submit",
-        metavar="DIR",
-        help="submit the jobs of this folder if no job was ever submitted",
-    ),
+    argument("--notify", "FILE", "file with the notification channels (Slack, webhooks, e-mail)"),
+    argument("--submit", "DIR", "submit the jobs of this folder if no job was ever submitted"),
     argument(
         "--spot-notices",
+        "WHERE",
+        "poll aws, gcp or azure for interruption notices of this machine's spot nodes, or "
+        "NODE=aws@http://host:port for one node; repeatable",
         action="append",
         default=[],
-        metavar="WHERE",
-        help="poll aws, gcp or azure for interruption notices of this machine's spot nodes, or "
-        "NODE=aws@http://host:port for one node; repeatable",
     ),
     examples=("bursar up", "bursar up --fleet fleet.yaml --state ./state --port 9000"),
 )

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bursar.cli.arguments import Option, argument, group, one_or_more, whole
+from bursar.cli.arguments import Option, argument, choice, flag, group, one_or_more, whole
 from bursar.model.jobs.job import CheckpointPolicy
 from bursar.model.units import SECOND_MS
 
@@ -25,95 +25,72 @@ STOP_SECONDS = 30
 TRACE: tuple[Option, ...] = (
     argument(
         "trace",
-        metavar="TRACE",
-        help="a file, ARCHIVE::MEMBER, or a generated workload: synthetic:philly-like?jobs=2000&load=0.9",
+        "TRACE",
+        "a file, ARCHIVE::MEMBER, or a generated workload: synthetic:philly-like?jobs=2000&load=0.9",
     ),
-    argument("--format", metavar="NAME", help="trace format, if it is not recognised"),
-    argument("--seed", type=whole, default=0, metavar="N", help="random seed (default 0)"),
+    argument("--format", "NAME", "trace format, if it is not recognised"),
+    argument("--seed", "N", "random seed (default 0)", type=whole, default=0),
 )
 """The options that choose the workload."""
 RUN: tuple[Option, ...] = (
     *TRACE,
-    argument(
-        "--limit", type=one_or_more, metavar="N", help="use only the first N jobs of the trace"
-    ),
+    argument("--limit", "N", "use only the first N jobs of the trace", type=one_or_more),
     argument(
         "--faults",
-        default="",
-        metavar="LIST",
-        help="faults to inject: spot, spot=POOL:FILE, node-loss=PER_MILLION_HOURS, "
+        "LIST",
+        "faults to inject: spot, spot=POOL:FILE, node-loss=PER_MILLION_HOURS, "
         "failure=PROBABILITY, straggler=PROBABILITY, slow-start=SECONDS; separate with commas",
+        default="",
     ),
     group(
         "mapping the trace to the fleet",
-        argument(
-            "--one-queue",
-            action="store_true",
-            help="put teams that are not in the fleet into one queue, 'default'",
-        ),
+        flag("--one-queue", "put teams that are not in the fleet into one queue, 'default'"),
         argument(
             "--pin-teams",
-            metavar="LABEL",
-            help="run each queue's jobs only on nodes whose label LABEL is the queue's name",
+            "LABEL",
+            "run each queue's jobs only on nodes whose label LABEL is the queue's name",
         ),
-        argument("--any-model", action="store_true", help="ignore the requested GPU models"),
-        argument("--spot", action="store_true", help="allow every job to run on spot capacity"),
-        argument(
-            "--mig",
-            action="store_true",
-            help="map fractions of a GPU to MIG slices instead of shares",
-        ),
-        argument(
-            "--retries",
-            type=whole,
-            default=0,
-            metavar="N",
-            help="retries of each failed job (default 0)",
-        ),
+        flag("--any-model", "ignore the requested GPU models"),
+        flag("--spot", "allow every job to run on spot capacity"),
+        flag("--mig", "map fractions of a GPU to MIG slices instead of shares"),
+        argument("--retries", "N", "retries of each failed job (default 0)", type=whole, default=0),
     ),
     group(
         "durations in seconds",
-        argument(
-            "--checkpoint", type=one_or_more, metavar="S", help="checkpoint interval of all jobs"
-        ),
+        argument("--checkpoint", "S", "checkpoint interval of all jobs", type=one_or_more),
         argument(
             "--restart-cost",
+            "S",
+            "time lost when a job restarts (default 0)",
             type=whole,
             default=0,
-            metavar="S",
-            help="time lost when a job restarts (default 0)",
         ),
         argument(
             "--start-delay",
+            "S",
+            f"time from a decision to a running job (default {START_SECONDS})",
             type=whole,
             default=START_SECONDS,
-            metavar="S",
-            help=f"time from a decision to a running job (default {START_SECONDS})",
         ),
         argument(
             "--stop-delay",
+            "S",
+            f"time from a stop order to free GPUs (default {STOP_SECONDS})",
             type=whole,
             default=STOP_SECONDS,
-            metavar="S",
-            help=f"time from a stop order to free GPUs (default {STOP_SECONDS})",
         ),
     ),
 )
 """The options that affect the results."""
-OUTPUT: Option = argument(
-    "-o",
-    "--output",
-    choices=(TEXT, TABLE, JSON),
+OUTPUT: Option = choice(
+    "-o --output",
+    (TEXT, TABLE, JSON),
+    "output format (default: text; table is the same)",
     default=TEXT,
-    help="output format (default: text; table is the same)",
 )
 PAGE: tuple[Option, ...] = (
-    argument("--html", metavar="FILE", help="also write an HTML page with plots"),
-    argument(
-        "--progress",
-        action="store_true",
-        help="show a progress bar even if standard error is not a terminal",
-    ),
+    argument("--html", "FILE", "also write an HTML page with plots"),
+    flag("--progress", "show a progress bar even if standard error is not a terminal"),
 )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from bursar.cli.arguments import argument, command, fleet_file
+from bursar.cli.arguments import argument, command
 from bursar.cli.commands.simulation.run_options import (
     JSON,
     OUTPUT,
@@ -25,19 +25,17 @@ from bursar.wiring.simulation import page_of
 @command(
     "simulate",
     *RUN,
-    fleet_file(help="fleet file, or folder of fleet files; required unless TRACE is 'spot'"),
+    argument(
+        "--fleet", "FILE", "fleet file, or folder of fleet files; required unless TRACE is 'spot'"
+    ),
     argument(
         "--policy",
+        "P",
+        "policy name such as fifo-strict, or order=sjf,backfill=easy (default: the fleet file's)",
         default="",
-        metavar="P",
-        help="policy name such as fifo-strict, or order=sjf,backfill=easy (default: the fleet file's)",
     ),
-    argument(
-        "--placement",
-        metavar="P",
-        help="placement policy such as best-fit (default: the policy's)",
-    ),
-    argument("--log", metavar="FILE", help="also write an event log of the run"),
+    argument("--placement", "P", "placement policy such as best-fit (default: the policy's)"),
+    argument("--log", "FILE", "also write an event log of the run"),
     OUTPUT,
     *PAGE,
     SPOT_OPTIONS,

@@ -37,9 +37,7 @@ def _between(text: str, least: float, most: float, unit: str) -> float:
 
 
 JOB_SIZE: Final[tuple[Option, ...]] = tuple(
-    argument(
-        name, type=hours, default=default, metavar="H", help=f"{meaning} (default {default:g})"
-    )
+    argument(name, "H", f"{meaning} (default {default:g})", type=hours, default=default)
     for name, default, meaning in (
         ("--job-hours", 48.0, "run time of a job"),
         ("--deadline-hours", 60.0, "time from its start to its deadline"),
@@ -51,32 +49,24 @@ SPOT_OPTIONS: Final = group(
     "spot study, if TRACE is 'spot'",
     argument(
         "--history",
+        "FILE",
+        "history of spot machines and prices: a CSV with the columns at,machines,usd_per_hour "
+        "(and pool), a recorded series, or an event log; repeatable",
         action="append",
         default=[],
-        metavar="FILE",
-        help="history of spot machines and prices: a CSV with the columns at,machines,usd_per_hour "
-        "(and pool), a recorded series, or an event log; repeatable",
     ),
     argument(
-        "--on-demand-price",
-        type=usd,
-        default=0,
-        metavar="USD",
-        help="on-demand price of a machine per hour",
+        "--on-demand-price", "USD", "on-demand price of a machine per hour", type=usd, default=0
     ),
     argument(
         "--spot-price",
+        "USD",
+        "spot price of a machine per hour, if the history has no prices",
         type=usd,
         default=0,
-        metavar="USD",
-        help="spot price of a machine per hour, if the history has no prices",
     ),
     argument(
-        "--machines",
-        type=one_or_more,
-        default=1,
-        metavar="N",
-        help="machines that a job needs (default 1)",
+        "--machines", "N", "machines that a job needs (default 1)", type=one_or_more, default=1
     ),
     *JOB_SIZE,
 )

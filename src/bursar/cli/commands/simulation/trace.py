@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable, Mapping
 
-from bursar.cli.arguments import argument, command, command_of_verbs, fleet_file
+from bursar.cli.arguments import argument, command, command_of_verbs
 from bursar.cli.commands.simulation.run_options import JSON, OUTPUT, TRACE
 from bursar.cli.exit_codes import OK
 from bursar.cli.terminal.output import print_json
@@ -14,7 +14,7 @@ from bursar.cli.terminal.output import print_json
 @command(
     "describe",
     *TRACE,
-    fleet_file(help="also print the load on this fleet"),
+    argument("--fleet", "FILE", "also print the load on this fleet"),
     OUTPUT,
     examples=("bursar trace describe trace.csv --fleet fleet.yaml",),
 )
@@ -29,7 +29,7 @@ def describe(parsed: argparse.Namespace) -> int:
 @command(
     "convert",
     *TRACE,
-    argument("out", metavar="OUT", help="file to write"),
+    argument("out", "OUT", "file to write"),
     OUTPUT,
     examples=("bursar trace convert sacct.txt trace.csv.xz",),
 )

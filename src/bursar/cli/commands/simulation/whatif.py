@@ -17,13 +17,13 @@ RUNS = 2
 
 @command(
     "whatif",
-    argument("log", metavar="LOG", help="event log"),
+    argument("log", "LOG", "event log"),
     argument(
         "--change",
+        "PATH=VALUE",
+        "quota.TENANT.FLAVOR=GPUS, weight.TENANT=W, nodes.POOL=N, policy.PART=NAME; repeatable",
         required=True,
         action="append",
-        metavar="PATH=VALUE",
-        help="quota.TENANT.FLAVOR=GPUS, weight.TENANT=W, nodes.POOL=N, policy.PART=NAME; repeatable",
     ),
     OUTPUT,
     *PAGE,
