@@ -15,7 +15,7 @@ import pytest
 
 from bursar import __version__
 from bursar.cli import main as cli
-from bursar.cli.terminal.colours import paint
+from bursar.cli.main import paint
 from bursar.model.errors import UserError
 from tests.children import with_ctrl_c
 

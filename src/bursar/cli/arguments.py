@@ -48,6 +48,11 @@ def argument(name: str, metavar: str, text: str, **settings: Any) -> Option:
     return lambda parser: parser.add_argument(name, metavar=metavar, help=text, **settings)
 
 
+def repeatable(name: str, metavar: str, text: str, **settings: Any) -> Option:
+    """An option that may be given several times; its value is a list."""
+    return argument(name, metavar, text, action="append", default=[], **settings)
+
+
 def choice(names: str, choices: Iterable[str], text: str, **settings: Any) -> Option:
     """An option whose value is one of some words."""
     flags, words = names.split(), tuple(choices)

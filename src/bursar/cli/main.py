@@ -18,11 +18,22 @@ from bursar.cli.commands.money import cost, shares
 from bursar.cli.commands.operations import chaos, completion, doctor, notify, token, up
 from bursar.cli.commands.simulation import compare, simulate, trace, whatif
 from bursar.cli.exit_codes import FAILED, INTERRUPTED, OK, WRONG_USAGE, exit_code_of
-from bursar.cli.terminal.colours import paint
 from bursar.cli.terminal.messages import print_error
 from bursar.model.errors import BrokenInvariant, EngineFault, UserError
 
 DEMO_SEED = 7
+DEMO_COLOURS = {
+    "heading": "1",
+    "start": "32",
+    "hold": "33",
+    "preempt": "31",
+    "stop": "31",
+    "claim": "35",
+    "quota": "36",
+    "borrow": "36",
+    "partition": "34",
+}
+"""The terminal colour of each tone."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -102,6 +113,12 @@ def demo(parsed: argparse.Namespace) -> int:
     for line in simulation.demo(seed=parsed.seed, verbose=parsed.verbose):
         print(paint(line.text, line.tone) if coloured else line.text)
     return OK
+
+
+def paint(text: str, tone: str) -> str:
+    """The text in the colour of its tone, if the tone has one."""
+    colour = DEMO_COLOURS.get(tone)
+    return f"\x1b[{colour}m{text}\x1b[0m" if colour and text else text
 
 
 ALL: tuple[Command, ...] = (

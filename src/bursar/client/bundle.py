@@ -91,14 +91,12 @@ def _add(archive: tarfile.TarFile, member: _Member) -> None:
 
 def _members(path: Path, under: str = "") -> Iterator[_Member]:
     try:
-        mode = path.stat().st_mode
+        status = path.stat()
     except OSError as error:
         raise _cannot_read(path, error) from error
-    if stat.S_ISREG(mode):
-        yield _file(
-            path, path.lstat() if not path.is_symlink() else path.stat(), under or path.name
-        )
-    elif stat.S_ISDIR(mode):
+    if stat.S_ISREG(status.st_mode):
+        yield _file(path, status, under or path.name)
+    elif stat.S_ISDIR(status.st_mode):
         if under:
             yield _Member(under, None, 0)
         yield from _folder(path, path, read_ignored(path), under)

@@ -3,4 +3,3 @@
 from bursar.api.wire.cost import *  # noqa: F403
 from bursar.api.wire.fleet import *  # noqa: F403
 from bursar.api.wire.jobs import *  # noqa: F403
-from bursar.api.wire.spot import *  # noqa: F403

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Literal, NotRequired, TypedDict
 
-from bursar.api.wire.spot import NoticeView
-
 RoleName = Literal["viewer", "member", "lead", "admin"]
 Scope = Literal[
     "jobs:read",
@@ -35,6 +33,16 @@ class DeviceView(TypedDict):
     is_healthy: bool
     layout: list[str]
     holders: list[HolderView]
+
+
+class NoticeView(TypedDict):
+    """A provider's notice that a node will (``terminate``) or may (``rebalance``) be interrupted."""
+
+    source: str
+    kind: str
+    at_ms: int
+    ends_at_ms: int | None
+    """Null if the source did not specify it: then 30 seconds are assumed."""
 
 
 class FleetNode(TypedDict):

@@ -10,7 +10,6 @@ from typing import Any, Final, Literal, NotRequired, TypedDict
 
 from bursar.api.wire.cost import PlanEstimate
 from bursar.api.wire.fleet import FindingRow
-from bursar.api.wire.spot import ProgressView
 
 PREFIX: Final = "/v1"
 IDEMPOTENCY_HEADER: Final = "Idempotency-Key"
@@ -99,6 +98,20 @@ class Array(TypedDict):
     size: int
     states: dict[str, int]
     members: list[ArrayMember]
+
+
+class ProgressView(TypedDict):
+    """The last progress that a job reported, and its attempt.
+
+    ``expected_end_ms`` extrapolates the pace of that attempt.
+    """
+
+    attempt: int
+    step: int
+    total: int | None
+    permille: int | None
+    at_ms: int
+    expected_end_ms: int | None
 
 
 class JobView(TypedDict):
@@ -270,6 +283,39 @@ class ExplanationView(TypedDict):
     expected_end_ms: int | None
     micro_usd_per_hour: int | None
     history: list[JobHistoryView]
+    text: list[str]
+
+
+class InterruptionView(TypedDict):
+    """One interruption of a job. ``recovery_ms`` counts from the start of the next attempt."""
+
+    at_ms: int
+    attempt: int
+    cause: str
+    pool: str
+    ran_ms: int
+    lost_ms: int
+    lost_micro_usd: int
+    recovery_ms: int | None
+    waited_ms: int | None
+
+
+class InterruptionReportView(TypedDict):
+    """A job's interruptions in numbers, what would help, and all of it in ``text``."""
+
+    id: str
+    interruptions: list[InterruptionView]
+    mean_run_ms: int | None
+    saves: int
+    saves_every_ms: int | None
+    save_ms: int | None
+    advised_every_ms: int | None
+    mean_recovery_ms: int | None
+    waited_ms: int
+    lost_ms: int
+    lost_micro_usd: int
+    spent_micro_usd: int
+    advice: list[str]
     text: list[str]
 
 

@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from bursar.cli.arguments import CSV, JSON, WIDE, YAML
 from bursar.cli.connection import ask
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from bursar.client import Client
 
+T = TypeVar("T")
 Row = Mapping[str, Any]
 UNBOUNDED: Final = 10_000
 CLEAR: Final = "\x1b[H\x1b[2J\x1b[3J"
@@ -72,15 +73,20 @@ def show_list(
         return ask(parsed, lambda client: [*fetch(client)])[: parsed.limit]
 
     interval_seconds = getattr(parsed, "watch", None)
+    return repeat(interval_seconds, read_rows, lambda rows: print_rows(parsed, listing, rows))
+
+
+def repeat(interval_seconds: float | None, read: Callable[[], T], show: Callable[[T], None]) -> int:
+    """Show a value once, or each time read again until Ctrl-C."""
     if interval_seconds is None:
-        print_rows(parsed, listing, read_rows())
+        show(read())
         return OK
     try:
         while True:
-            rows = read_rows()
+            value = read()
             if sys.stdout.isatty():
                 sys.stdout.write(CLEAR)
-            print_rows(parsed, listing, rows)
+            show(value)
             sys.stdout.flush()
             time.sleep(interval_seconds)
     except KeyboardInterrupt:

@@ -14,6 +14,7 @@ from bursar.cli.arguments import (
     command_of_verbs,
     flag,
     key_value,
+    repeatable,
     whole,
 )
 from bursar.cli.exit_codes import FAILED, OK
@@ -29,8 +30,6 @@ EXAMPLES = (
     "bursar render slurm --fleet fleet.yaml --compare",
     "bursar render slurm --fleet fleet.yaml --user alice=research --apply --yes",
 )
-
-
 CLUSTER = argument("--cluster", "NAME", "the Slurm cluster, if the fleet has several")
 
 
@@ -38,13 +37,8 @@ CLUSTER = argument("--cluster", "NAME", "the Slurm cluster, if the fleet has sev
     "slurm",
     FLEET,
     CLUSTER,
-    argument(
-        "--user",
-        "USER=QUEUE",
-        "a user who may submit to a queue; repeatable",
-        type=key_value,
-        action="append",
-        default=[],
+    repeatable(
+        "--user", "USER=QUEUE", "a user who may submit to a queue; repeatable", type=key_value
     ),
     argument(
         "--grace",

@@ -14,6 +14,7 @@ from bursar.cli.arguments import (
     command_of_verbs,
     flag,
     key_value,
+    repeatable,
 )
 from bursar.cli.commands.fleet.render import CLUSTER
 from bursar.cli.commands.jobs.job_options import JOB, document_of
@@ -35,13 +36,11 @@ UNTIL = argument("--until", "DATE", "jobs until this time (default: now)")
     argument("--output", "DIR", "folder to write to", required=True),
     SINCE,
     UNTIL,
-    argument(
+    repeatable(
         "--gpu",
         "TYPE=MODEL",
         "GPU model of a gres type whose name is ambiguous; 'gpu' for GPUs without a type",
         type=key_value,
-        action="append",
-        default=[],
     ),
     PRINT_JSON,
     examples=("bursar slurm import --output site --since 2026-01-01",),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
+from contextlib import nullcontext
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from bursar.cli.arguments import (
@@ -21,10 +22,9 @@ from bursar.cli.arguments import (
 )
 from bursar.cli.commands.jobs.queue import ACTIVE, LISTING, with_defaults
 from bursar.cli.connection import connect, show_activity
-from bursar.cli.exit_codes import OK
 from bursar.cli.terminal.format import now_ms
 from bursar.cli.terminal.safe_text import one_line
-from bursar.cli.terminal.table import CLEAR, print_plain, print_rows
+from bursar.cli.terminal.table import print_plain, print_rows, repeat
 from bursar.model.units import MILLI, counted, write_usd
 
 if TYPE_CHECKING:
@@ -47,21 +47,16 @@ def top(parsed: argparse.Namespace) -> int:
 
     At a terminal the display is refreshed until Ctrl-C; elsewhere it is printed once.
     """
+    is_plain = parsed.output in (JSON, YAML, CSV)
+    once = parsed.once or is_plain or not sys.stdout.isatty()
     with connect(parsed) as client:
-        if parsed.once or not sys.stdout.isatty() or parsed.output in (JSON, YAML, CSV):
-            with show_activity("reading the fleet"):
-                overview = fleet_overview(client, parsed.limit)
-            _print_overview(parsed, overview)
-            return OK
-        try:
-            while True:
-                overview = fleet_overview(client, parsed.limit)
-                sys.stdout.write(CLEAR)
-                _print_overview(parsed, overview)
-                sys.stdout.flush()
-                time.sleep(parsed.every)
-        except KeyboardInterrupt:
-            return OK
+
+        def read() -> dict[str, Any]:
+            with show_activity("reading the fleet") if once else nullcontext():
+                return fleet_overview(client, parsed.limit)
+
+        show = partial(_print_overview, parsed)
+        return repeat(None if once else parsed.every, read, show)
 
 
 def fleet_overview(client: Client, limit: int) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from bursar.cli.arguments import Option, argument, group, one_or_more
+from bursar.cli.arguments import Option, argument, group, one_or_more, repeatable
 from bursar.cli.terminal.messages import warn
 from bursar.model.errors import UserError
 
@@ -30,19 +30,15 @@ CHANGES: Final = group(
     argument("--max-hours", "H", "stop the job after H hours", type=float),
     argument("--max-cost", "USD", "stop the job before it costs more than USD dollars"),
     argument("--workdir", "DIR", "folder to upload as the working directory"),
-    argument(
+    repeatable(
         "--env",
         "KEY[=VALUE]",
         "environment variable; KEY alone takes its value from your environment; repeatable",
-        action="append",
-        default=[],
     ),
-    argument(
+    repeatable(
         "--secret",
         "KEY[=VALUE]",
         "environment variable that is never shown; KEY alone takes its value from your environment",
-        action="append",
-        default=[],
     ),
     description="options override the file; the command may follow '--': -- python train.py",
 )

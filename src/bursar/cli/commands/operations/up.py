@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Final
 
-from bursar.cli.arguments import argument, command, flag, whole
+from bursar.cli.arguments import argument, command, flag, repeatable, whole
 from bursar.cli.terminal.messages import print_note
 
 PORT: Final = 7171
@@ -30,22 +30,16 @@ PORT: Final = 7171
     flag(
         "--allow-remote", "allow an address that other machines can reach; put a TLS proxy in front"
     ),
-    argument(
-        "--allowed-host",
-        "NAME",
-        "host name that clients may use for this server; repeatable",
-        action="append",
-        default=[],
+    repeatable(
+        "--allowed-host", "NAME", "host name that clients may use for this server; repeatable"
     ),
     argument("--notify", "FILE", "file with the notification channels (Slack, webhooks, e-mail)"),
     argument("--submit", "DIR", "submit the jobs of this folder if no job was ever submitted"),
-    argument(
+    repeatable(
         "--spot-notices",
         "WHERE",
         "poll aws, gcp or azure for interruption notices of this machine's spot nodes, or "
         "NODE=aws@http://host:port for one node; repeatable",
-        action="append",
-        default=[],
     ),
     examples=("bursar up", "bursar up --fleet fleet.yaml --state ./state --port 9000"),
 )

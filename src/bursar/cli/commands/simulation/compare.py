@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from bursar.cli.arguments import argument, command
+from bursar.cli.arguments import argument, command, repeatable
 from bursar.cli.commands.simulation.run_options import (
     JSON,
     OUTPUT,
@@ -30,12 +30,10 @@ from bursar.wiring.simulation import page_of
         required=True,
         action="append",
     ),
-    argument(
+    repeatable(
         "--policy",
         "P",
         "as in 'bursar simulate'; repeatable (default: the policies of the fleet file)",
-        action="append",
-        default=[],
     ),
     OUTPUT,
     *PAGE,

@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import Final
 
-from bursar.cli.arguments import JSON, Option, argument, group, one_or_more
+from bursar.cli.arguments import JSON, Option, argument, group, one_or_more, repeatable
 from bursar.cli.exit_codes import INTERRUPTED, OK
 from bursar.cli.terminal.output import print_json
 from bursar.cli.terminal.progress import progress_bar
@@ -47,13 +47,11 @@ JOB_SIZE: Final[tuple[Option, ...]] = tuple(
 """The size and the deadline of a job."""
 SPOT_OPTIONS: Final = group(
     "spot study, if TRACE is 'spot'",
-    argument(
+    repeatable(
         "--history",
         "FILE",
         "history of spot machines and prices: a CSV with the columns at,machines,usd_per_hour "
         "(and pool), a recorded series, or an event log; repeatable",
-        action="append",
-        default=[],
     ),
     argument(
         "--on-demand-price", "USD", "on-demand price of a machine per hour", type=usd, default=0
