@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TextIO
 
 from bursar.gc_tuning import rare_gc_in_a_run
 from bursar.model.errors import UserError
-from bursar.model.event import Event
 from bursar.simulate.named_policies import RunTimeSource, choose_policy
 from bursar.simulate.parallel_tasks import Watch
 from bursar.simulate.runs.fault_options import choose_faults
@@ -117,14 +115,10 @@ def _recording(request: RunRequest, scenario: Scenario) -> Iterator[Listener | N
     try:
         with request.log.open("w", encoding="utf-8", newline="\n") as file:
             write_run(header, file)
-            yield lambda events: _write(events, file)
+            yield lambda events: write_events(events, file)
     except OSError as error:
         raise UserError(
             f"{request.log} cannot be written: {error.strerror or error}.",
             fix="Name a file in a writable folder with free space.",
             code="cannot-write",
         ) from error
-
-
-def _write(events: Iterable[Event], file: TextIO) -> None:
-    write_events(events, file)

@@ -15,7 +15,7 @@ from bursar.simulate.simulation import Simulation
 STEPS_BETWEEN_REPORTS = 64
 """Often enough to stop at once, rarely enough to cost nothing."""
 
-Listener = Callable[[Iterable[Event]], None]
+Listener = Callable[[Iterable[Event]], object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,13 +6,11 @@ from collections.abc import Iterator
 
 from bursar.codec import UnreadableValue
 from bursar.model.event import (
-    AttemptAssigned,
     AttemptExpired,
     AttemptFailed,
     AttemptPreempted,
     AttemptStarted,
     AttemptSucceeded,
-    CheckpointSaved,
     Event,
     JobCancelled,
     JobSubmitted,
@@ -83,14 +81,10 @@ def _events(text: TraceText, builder: TraceBuilder) -> Iterator[tuple[int, Event
 
 def _apply(job: _LoggedJob, event: Event) -> None:
     """An end is not final until no other attempt starts."""
+    job.apply(event)
     match event:
-        case AttemptAssigned():
-            job.assign(event)
         case AttemptStarted():
-            job.start(event.at_ms)
             job.end_ms = None
-        case CheckpointSaved():
-            job.save(event.at_ms)
         case AttemptSucceeded():
             job.end_ms, job.outcome = event.at_ms, "succeeded"
         case AttemptFailed():

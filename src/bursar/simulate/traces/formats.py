@@ -28,9 +28,11 @@ class TraceFormat(Protocol):
     @property
     def title(self) -> str: ...
 
-    def recognises(self, text: TraceText) -> bool: ...
+    @property
+    def recognises(self) -> Callable[[TraceText], bool]: ...
 
-    def read(self, text: TraceText, builder: TraceBuilder) -> None: ...
+    @property
+    def read(self) -> Callable[[TraceText, TraceBuilder], None]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +41,8 @@ class LineFormat:
 
     name: str
     title: str
-    recognise: Callable[[TraceText], bool]
-    read_lines: Callable[[TraceText, TraceBuilder], None]
-
-    def recognises(self, text: TraceText) -> bool:
-        return self.recognise(text)
-
-    def read(self, text: TraceText, builder: TraceBuilder) -> None:
-        self.read_lines(text, builder)
+    recognises: Callable[[TraceText], bool]
+    read: Callable[[TraceText, TraceBuilder], None]
 
 
 BUILT_IN: Final[tuple[TraceFormat, ...]] = (

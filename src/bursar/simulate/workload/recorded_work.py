@@ -76,12 +76,15 @@ class JobWork:
     def done_ms(self) -> int:
         return round(self.task_ms / max(1, self.full_size))
 
-    def assign(self, event: AttemptAssigned) -> None:
-        self.granted = sum(task.count for task in event.placement.all_tasks)
-
-    def start(self, at_ms: int) -> None:
-        restart_ms = self.submitted.spec.checkpoint.restart_ms if self.has_run else 0
-        self.since_ms, self.has_run = at_ms + restart_ms, True
+    def apply(self, event: Event) -> None:
+        """Applies what happens while an attempt lives; its end is the reader's to judge."""
+        if isinstance(event, AttemptAssigned):
+            self.granted = sum(task.count for task in event.placement.all_tasks)
+        elif isinstance(event, AttemptStarted):
+            restart_ms = self.submitted.spec.checkpoint.restart_ms if self.has_run else 0
+            self.since_ms, self.has_run = event.at_ms + restart_ms, True
+        elif isinstance(event, CheckpointSaved):
+            self.save(event.at_ms)
 
     def save(self, until_ms: int) -> None:
         """Counts the work up to a time as done."""
@@ -135,17 +138,12 @@ class _Reader:
             self._apply(job, event)
 
     def _apply(self, job: _RecordedJob, event: Event) -> None:
+        job.apply(event)
         match event:
-            case AttemptAssigned(job_id=job_id):
-                job.assign(event)
+            case AttemptAssigned(job_id=job_id) | AttemptStopping(job_id=job_id):
                 self._since[job_id] = event.at_ms
             case AttemptStarted(job_id=job_id):
                 self.starts_ms.append(event.at_ms - self._since.pop(job_id, event.at_ms))
-                job.start(event.at_ms)
-            case CheckpointSaved():
-                job.save(event.at_ms)
-            case AttemptStopping(job_id=job_id):
-                self._since[job_id] = event.at_ms
             case AttemptPreempted(job_id=job_id):
                 if job_id in self._since:
                     self.stops_ms.append(event.at_ms - self._since.pop(job_id))
