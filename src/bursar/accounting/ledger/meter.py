@@ -14,11 +14,11 @@ from bursar.accounting.ledger.entry import AccountKind, LedgerEntry, Sink, accou
 from bursar.accounting.ledger.holding import NodeHolding, UnsavedWork
 from bursar.accounting.ledger.node_fraction import SliceRule
 from bursar.accounting.ledger.node_meter import NodeMeter
-from bursar.accounting.ledger.node_set import nodes_after
 from bursar.accounting.ledger.open_job import LiveAttempt, OpenJob
 from bursar.accounting.ledger.price_history import PriceHistoryByPool
 from bursar.model import event as ev
 from bursar.model.errors import BrokenInvariant
+from bursar.model.fleet.changed_nodes import nodes_after
 from bursar.model.fleet.fleet import Fleet, Node, Pool
 from bursar.model.jobs.attempt import Placement, Task
 from bursar.model.lifecycle import fence
