@@ -31,7 +31,7 @@ def environment() -> Environment:
 
 
 def static(name: str) -> Markup:
-    """A file of ours, for inlining: it is not escaped."""
+    """A packaged file, to be inlined without escaping."""
     return Markup((PACKAGE / "static" / name).read_text(encoding="utf-8"))
 
 

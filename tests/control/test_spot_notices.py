@@ -12,7 +12,7 @@ import pytest
 from bursar.config.job.job_file import JobDocument
 from bursar.control import control_plane
 from bursar.control.control_plane import OPERATOR
-from bursar.control.requests.fleet_requests import InterruptionRequest, InterruptJob
+from bursar.control.requests.fleet_requests import InterruptionTimes, InterruptJob
 from bursar.model.engine_report import NoticeReported
 from bursar.model.errors import EngineFault, UserError
 from bursar.model.event import (
@@ -31,7 +31,7 @@ from bursar.ports import AttemptRef
 from tests.control.harness import ControlPlaneHarness, gpu_job, row_of, submit, until, until_state
 from tests.support.memory_engine import MemoryEngine
 
-HALF_A_MINUTE = InterruptionRequest(notice_ms=30_000, absence_ms=1_000)
+HALF_A_MINUTE = InterruptionTimes(notice_ms=30_000, absence_ms=1_000)
 
 
 @dataclass

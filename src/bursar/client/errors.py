@@ -40,7 +40,7 @@ class QuotaError(Refused):
 
 
 class Infeasible(Refused):
-    """No node of the fleet could ever run it."""
+    """No node of the fleet could ever run the job."""
 
 
 class Conflict(Refused):

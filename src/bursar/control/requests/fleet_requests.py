@@ -116,8 +116,8 @@ def _require_used_queues(transaction: Transaction, after: FleetDeclared) -> None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InterruptionRequest:
-    """Time of notice before the node goes (0: none), and time until it is back."""
+class InterruptionTimes:
+    """Notice before the node is lost (0: none), and time until it returns."""
 
     notice_ms: int
     absence_ms: int
@@ -125,7 +125,7 @@ class InterruptionRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interrupted:
-    """The node that is taken away, from when, and when it is back."""
+    """The interrupted node, when it is lost, and when it returns."""
 
     job_id: str
     node: str
@@ -139,7 +139,7 @@ class InterruptJob(WriteRequest[Interrupted]):
 
     caller: Identity
     job_id: str
-    terms: InterruptionRequest
+    terms: InterruptionTimes
 
     def prepare(self, transaction: Transaction) -> AfterCommit:
         record = transaction.state.jobs.get(self.job_id)

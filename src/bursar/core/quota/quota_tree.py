@@ -247,7 +247,7 @@ class QuotaTree:
     def borrowed(
         self, name: str, extra: Mapping[FlavorResource, int] | None = None
     ) -> dict[FlavorResource, int]:
-        """What the tenant's subtree uses above its quota, with ``extra`` on top; only positives.
+        """Positive amounts that a tenant's subtree, plus ``extra``, uses above its quota.
 
         A tenant that declares nothing has a quota of nothing: all that runs below it is borrowed.
         """

@@ -209,7 +209,7 @@ def _restore_attempt(
 ) -> None:
     for part in live.placement.parts:
         if part.pool not in state.pools:
-            raise BrokenInvariant(f"{record!r} runs in pool {part.pool}, which is gone")
+            raise BrokenInvariant(f"{record!r} runs in pool {part.pool}, which does not exist")
     attempt, done_ms = record.attempt, record.done_ms
     record.attempt = attempt - 1
     state.apply(

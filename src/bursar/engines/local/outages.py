@@ -33,7 +33,7 @@ class Phase(StrEnum):
 
 
 @dataclass(slots=True, kw_only=True)
-class NodeOutage:
+class VirtualOutage:
     """Outage of one node. From its termination until it is back, the node accepts no task."""
 
     node: str
@@ -86,7 +86,7 @@ class Outages:
         if known is not None and known.phase is not Phase.BACK:
             return known.report()
         lost_at_ms = now_ms + notice_ms
-        outage = NodeOutage(
+        outage = VirtualOutage(
             node=node,
             lost_at_ms=lost_at_ms,
             back_at_ms=lost_at_ms + absence_ms,
@@ -124,7 +124,7 @@ class Outages:
         write_atomically(self._folder, FILE, outages, sync=True)
 
 
-def _next_phase(outage: NodeOutage, now_ms: int, is_empty: Callable[[str], bool]) -> Phase:
+def _next_phase(outage: VirtualOutage, now_ms: int, is_empty: Callable[[str], bool]) -> Phase:
     timed_out = now_ms >= outage.lost_at_ms + TERMINATE_TIMEOUT_MS
     match outage.phase:
         case Phase.ANNOUNCED if now_ms >= outage.lost_at_ms:
@@ -136,10 +136,10 @@ def _next_phase(outage: NodeOutage, now_ms: int, is_empty: Callable[[str], bool]
     return outage.phase
 
 
-def _read(path: str) -> Iterable[NodeOutage]:
+def _read(path: str) -> Iterable[VirtualOutage]:
     try:
         with open(path, encoding="utf-8") as file:
             records = json.load(file)
     except FileNotFoundError:
         return []
-    return [NodeOutage(**{**record, "phase": Phase(record["phase"])}) for record in records]
+    return [VirtualOutage(**{**record, "phase": Phase(record["phase"])}) for record in records]

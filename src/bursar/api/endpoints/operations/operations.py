@@ -15,7 +15,7 @@ from bursar.api.http.route import Open, Route, json_body
 from bursar.api.wire import views
 from bursar.config.fleet.fleet_file import fleet_schema
 from bursar.config.job.job_keys import job_schema
-from bursar.control.requests.fleet_requests import InterruptionRequest, InterruptJob, SetNodeUp
+from bursar.control.requests.fleet_requests import InterruptionTimes, InterruptJob, SetNodeUp
 from bursar.model.tenants.identity import Permission
 from bursar.model.units import SECOND_MS
 
@@ -105,14 +105,14 @@ async def interrupt(request: RequestContext) -> wire.InterruptedView:
     return views.to_wire(result, wire.InterruptedView)
 
 
-def _read_interruption(plain: Any) -> InterruptionRequest:
+def _read_interruption(plain: Any) -> InterruptionTimes:
     if not isinstance(plain, dict) or not set(plain) <= {"notice_seconds", "absence_seconds"}:
         raise HttpRefusal(
             "the body does not specify an interruption.",
             fix='Send {"notice_seconds": 30, "absence_seconds": 60}; both are optional.',
             code="wrong-value",
         )
-    return InterruptionRequest(
+    return InterruptionTimes(
         notice_ms=_seconds(plain, "notice_seconds", NOTICE_SECONDS) * SECOND_MS,
         absence_ms=_seconds(plain, "absence_seconds", ABSENCE_SECONDS) * SECOND_MS,
     )

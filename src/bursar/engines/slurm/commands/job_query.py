@@ -28,7 +28,7 @@ QUERY_ALL_FROM = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QueueEntry:
+class SlurmQueueEntry:
     """A pending or running job."""
 
     id: str
@@ -65,7 +65,7 @@ class SlurmJobState:
         return EXTERNAL_CAUSES.get(self.state, "")
 
 
-def queue(commands: Commands) -> list[QueueEntry]:
+def queue(commands: Commands) -> list[SlurmQueueEntry]:
     """All pending and running jobs, ours and others'. The comment is last: it may contain any text."""
     text = commands.run("squeue", "-a", "-h", "-r", "-o", "%i|%T|%r|%N|%k")
     entries = []
@@ -74,7 +74,7 @@ def queue(commands: Commands) -> list[QueueEntry]:
         if len(columns) == 5:
             job_id, state, reason, nodes, comment = columns
             entries.append(
-                QueueEntry(
+                SlurmQueueEntry(
                     id=leader(job_id),
                     state=state,
                     reason=reason,

@@ -11,8 +11,8 @@ from typing import Any
 
 from bursar.engines.slurm.commands.background import BackgroundTask
 from bursar.engines.slurm.commands.job_query import (
-    QueueEntry,
     SlurmJobState,
+    SlurmQueueEntry,
     query_job_states,
     queue,
 )
@@ -276,7 +276,7 @@ class SlurmEngine:
     def _poll_soon(self) -> None:
         self._next_poll = min(self._next_poll, time.monotonic() + URGENT_POLL_SECONDS)
 
-    def _watch_cluster(self, entries: Sequence[QueueEntry]) -> None:
+    def _watch_cluster(self, entries: Sequence[SlurmQueueEntry]) -> None:
         with self._lock:
             held: dict[str, set[int]] = {}
             for one in self._tracked.values():
@@ -291,7 +291,7 @@ class SlurmEngine:
         for report in self._cluster.poll(foreign, held):
             self._report(report)
 
-    def _cancel_stale(self, entries: Sequence[QueueEntry]) -> None:
+    def _cancel_stale(self, entries: Sequence[SlurmQueueEntry]) -> None:
         """Cancel our jobs that Slurm still lists although their attempts are over or were replaced: a
         slurmctld that was down when they ended keeps their devices allocated. Only jobs that are stale in
         two polls are cancelled."""
@@ -310,7 +310,7 @@ class SlurmEngine:
         self,
         running: Sequence[TrackedAttempt],
         submitted: set[AttemptRef],
-        entries: Sequence[QueueEntry],
+        entries: Sequence[SlurmQueueEntry],
     ) -> None:
         """Compare our attempts with the queue, and query the states of those that have left it."""
         queued = self._queued_attempts(entries)
@@ -336,7 +336,9 @@ class SlurmEngine:
         if missing:
             self._resolve_missing(missing)
 
-    def _queued_attempts(self, entries: Sequence[QueueEntry]) -> dict[AttemptRef, QueueEntry]:
+    def _queued_attempts(
+        self, entries: Sequence[SlurmQueueEntry]
+    ) -> dict[AttemptRef, SlurmQueueEntry]:
         """Our attempts in the queue, without jobs that were replaced."""
         queued = {}
         for entry in entries:
@@ -346,7 +348,7 @@ class SlurmEngine:
                 queued[ref] = entry
         return queued
 
-    def _watch_launch(self, attempt: TrackedAttempt, entry: QueueEntry) -> None:
+    def _watch_launch(self, attempt: TrackedAttempt, entry: SlurmQueueEntry) -> None:
         """Replace a job whose launch was lost: the claim lets only one of the two run."""
         is_held = entry.state == "PENDING" and "launch failed" in entry.reason
         if not is_held and (entry.state != "RUNNING" or attempt.folder.has(CLAIM)):

@@ -115,7 +115,7 @@ def _over_time(runs: PageRuns, curves: Sequence[Curve], subject: _Subject) -> Ch
 
 
 def write_short(value: float) -> str:
-    """For the ticks of an axis: ``2.5k`` instead of ``2,500``."""
+    """A number for an axis tick: ``2.5k`` instead of ``2,500``."""
     for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if value >= size:
             return f"{value / size:g}{letter}"
