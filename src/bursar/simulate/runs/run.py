@@ -66,13 +66,9 @@ def prepare_and_run(request: RunRequest, watch: Watch) -> RunOutcome:
     return prepare(request).carry_out(watch)
 
 
+@rare_gc_in_a_run()
 def prepare(request: RunRequest) -> PreparedRun:
     """Reads and validates everything that a request names; a mistake is a ``UserError``."""
-    with rare_gc_in_a_run():
-        return _prepare(request)
-
-
-def _prepare(request: RunRequest) -> PreparedRun:
     fleet = request.fleet
     choice = choose_policy(request.policy, fleet.policies)
     faults = choose_faults(request.faults, request.seed, fleet.fleet)

@@ -27,6 +27,7 @@ class RunResult:
     complete: bool
 
 
+@rare_gc_in_a_run()
 def run_to_end(
     scenario: Scenario,
     jobs_in_all: int | None,
@@ -34,16 +35,6 @@ def run_to_end(
     listeners: Sequence[Listener] = (),
 ) -> RunResult:
     """Takes every step, measures it, and passes its events to the listeners."""
-    with rare_gc_in_a_run():
-        return _run_to_end(scenario, jobs_in_all, watch, listeners)
-
-
-def _run_to_end(
-    scenario: Scenario,
-    jobs_in_all: int | None,
-    watch: Watch | None,
-    listeners: Sequence[Listener],
-) -> RunResult:
     simulation = Simulation(scenario)
     metrics = RunMetrics(simulation.state)
     submitted = 0
