@@ -68,21 +68,16 @@ class SlurmJobState:
 def queue(commands: Commands) -> list[SlurmQueueEntry]:
     """All pending and running jobs, ours and others'. The comment is last: it may contain any text."""
     text = commands.run("squeue", "-a", "-h", "-r", "-o", "%i|%T|%r|%N|%k")
-    entries = []
-    for line in text.splitlines():
-        columns = line.split("|", 4)
-        if len(columns) == 5:
-            job_id, state, reason, nodes, comment = columns
-            entries.append(
-                SlurmQueueEntry(
-                    id=leader(job_id),
-                    state=state,
-                    reason=reason,
-                    nodes=expand_hosts(nodes) if "(" not in nodes else (),
-                    comment=comment,
-                )
-            )
-    return entries
+    return [
+        SlurmQueueEntry(
+            id=leader(job_id),
+            state=state,
+            reason=reason,
+            nodes=expand_hosts(nodes) if "(" not in nodes else (),
+            comment=comment,
+        )
+        for job_id, state, reason, nodes, comment in _rows(text)
+    ]
 
 
 def leader(job_id: str) -> str:
@@ -144,18 +139,22 @@ def _from_accounting(commands: Commands, ids: list[str]) -> dict[str, SlurmJobSt
     except SlurmRefused:
         return {}
     states: dict[str, SlurmJobState] = {}
-    for line in text.splitlines():
-        columns = line.split("|", 4)
-        if len(columns) == 5:
-            code, _, number = columns[2].partition(":")
-            states[leader(columns[0])] = SlurmJobState(
-                state=columns[1].split(" ")[0],
-                code=_number(code),
-                signal=_number(number),
-                nodes=expand_hosts(columns[3]),
-                comment=columns[4],
-            )
+    for job_id, state, exit_code, nodes, comment in _rows(text):
+        code, _, number = exit_code.partition(":")
+        states[leader(job_id)] = SlurmJobState(
+            state=state.split(" ")[0],
+            code=_number(code),
+            signal=_number(number),
+            nodes=expand_hosts(nodes),
+            comment=comment,
+        )
     return states
+
+
+def _rows(text: str) -> list[list[str]]:
+    """Complete lines of five columns, of which the last may contain the separator."""
+    rows = (line.split("|", 4) for line in text.splitlines())
+    return [columns for columns in rows if len(columns) == 5]
 
 
 def _number(text: str) -> int:

@@ -409,19 +409,18 @@ class SlurmEngine:
         end = None if attempt.end_reported else record.end
         began_at_ms = None if attempt.began_reported else record.began_at_ms
         state = self._external_end(attempt, end) if end is not None else None
+        named: dict[str, Any] = {"job_id": attempt.ref.job_id, "attempt": attempt.ref.attempt}
         with self._lock:
             if began_at_ms is not None and not attempt.began_reported:
                 attempt.began_reported = True
-                self._report(AttemptStarted(at_ms=began_at_ms, **_attempt_fields(attempt)), attempt)
+                self._report(AttemptStarted(at_ms=began_at_ms, **named), attempt)
             if not attempt.end_reported:
                 for report in attempt.status.new_reports():
                     self._report(report, attempt)
             if end is not None and not attempt.end_reported:
                 attempt.end_reported = True
                 exit_ = exit_of(end, attempt, state)
-                self._report(
-                    TasksEnded(at_ms=end.at_ms, exit=exit_, **_attempt_fields(attempt)), attempt
-                )
+                self._report(TasksEnded(at_ms=end.at_ms, exit=exit_, **named), attempt)
 
     def _external_end(self, attempt: TrackedAttempt, record: EndRecord) -> SlurmJobState | None:
         """Slurm's state of a job that was ended by a signal we did not send; Slurm knows it a little later.
@@ -477,10 +476,6 @@ class SlurmEngine:
     def logs(self, ref: AttemptRef) -> Sequence[LogFile]:
         """Two streams for each task that wrote something."""
         return self._folders.of(ref).logs()
-
-
-def _attempt_fields(attempt: TrackedAttempt) -> dict[str, Any]:
-    return {"job_id": attempt.ref.job_id, "attempt": attempt.ref.attempt}
 
 
 def _now_ms() -> int:
