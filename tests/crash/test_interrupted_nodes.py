@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
@@ -17,9 +15,9 @@ from bursar.model.jobs.job import JobState
 from bursar.store import open_store
 from bursar.store.rebuild import differences
 from tests.crash.effects import read_runs, shared_devices
+from tests.crash.program import run_program
 from tests.support.state_audit import state_faults
 
-ROOT = Path(__file__).parents[2]
 SEEDS = (5, 6)
 KILLS = 10
 pytestmark = pytest.mark.thorough
@@ -28,19 +26,8 @@ pytestmark = pytest.mark.thorough
 @pytest.fixture(scope="module", params=SEEDS, ids=lambda seed: f"seed {seed}")
 def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("interrupted")
-    command = [
-        sys.executable,
-        "-m",
-        "tests.crash.interrupted_nodes",
-        str(folder),
-        str(request.param),
-    ]
-    run = subprocess.run(
-        [*command, str(KILLS)], cwd=ROOT, capture_output=True, text=True, timeout=600, check=False
-    )
-    again = f"to repeat: python -m tests.crash.interrupted_nodes FOLDER {request.param} {KILLS}"
-    assert run.returncode == 0, f"{run.stderr}\n{again}"
-    assert json.loads(run.stdout)["killed"] >= KILLS // 2, run.stdout
+    ended = run_program("interrupted_nodes", folder, request.param, KILLS)
+    assert ended["killed"] >= KILLS // 2, ended
     return folder
 
 

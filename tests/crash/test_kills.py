@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -17,10 +14,10 @@ from bursar.model.jobs.job import JobState
 from bursar.store import open_store
 from bursar.store.rebuild import differences
 from tests.crash.effects import read_runs, run_more_than_once, shared_devices
+from tests.crash.program import run_program
 from tests.seeds import first_always
 from tests.support.state_audit import state_faults
 
-ROOT = Path(__file__).parents[2]
 SEEDS = (1, 2, 3, 4)
 KILLS = 26
 """Of each of four seeds; more than a hundred together."""
@@ -30,19 +27,7 @@ KILLS = 26
 def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The state folder after all processes of a seed."""
     folder = tmp_path_factory.mktemp("killed")
-    command = [
-        sys.executable,
-        "-m",
-        "tests.crash.killed_processes",
-        str(folder),
-        str(request.param),
-    ]
-    run = subprocess.run(
-        [*command, str(KILLS)], cwd=ROOT, capture_output=True, text=True, timeout=600, check=False
-    )
-    again = f"to repeat: python -m tests.crash.killed_processes FOLDER {request.param} {KILLS}"
-    assert run.returncode == 0, f"{run.stderr}\n{again}"
-    ended = json.loads(run.stdout)
+    ended = run_program("killed_processes", folder, request.param, KILLS)
     assert ended["killed"] >= KILLS - 2, f"too few were killed: {ended}"
     return folder
 
