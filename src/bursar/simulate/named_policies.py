@@ -144,14 +144,16 @@ PREEMPTIONS: Mapping[str, VictimOrder | None] = {
 # -- parsing ---------------------------------------------------------------------------------------
 
 
-def choose_policy(text: str, fleet: Policies) -> PolicyChoice:
+def choose_policy(
+    text: str, fleet: Policies, estimates: RunTimeSource = RunTimeSource.WRITTEN
+) -> PolicyChoice:
     """Parses the text of a policy: ``sjf``, or ``order=sjf,backfill=easy,preemption=none``.
 
-    Without an order, the other keys change the fleet's own policies.
+    Without an order, the other keys change the fleet's own policies and keep the source of estimates.
     """
     name = text.strip()
     values = _values_by_key(name)
-    choice = PolicyChoice(name=name or FLEET, policies=fleet)
+    choice = PolicyChoice(name=name or FLEET, policies=fleet, estimates=estimates)
     if "order" in values and values["order"] != FLEET:
         choice = _apply_preset(choice, values["order"])
     for key, value in values.items():

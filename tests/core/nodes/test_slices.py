@@ -70,7 +70,7 @@ def unhealthy(device: Device) -> Device:
 def snapshot(device: Device) -> tuple[object, ...]:
     free = tuple((name, device.free_instances(name)) for name in device.free_profiles())
     shown = (device.mode, device.whole_holder, device.layout, device.healthy, free)
-    counted = (device.free_percent, device.free_memory_slices)
+    counted = (device.used_milli, device.free_percent, device.free_memory_slices)
     return (*shown, *counted, dict(device.held), dict(device.shares))
 
 
@@ -208,6 +208,13 @@ def test_holders_can_release_an_unhealthy_gpu() -> None:
     assert device.free_instances("1g.5gb") == () and device.free_profiles() == ()
     device.release_slice(one("2g.10gb@2"), "s")
     assert device.is_vacant
+
+
+def test_a_full_layout_counts_as_one_gpu_though_its_slices_add_up_to_more() -> None:
+    device = cut_device(cut("4g.20gb@0 3g.20gb@4"))
+    device.take_slice(one("4g.20gb@0"), "a")
+    device.take_slice(one("3g.20gb@4"), "b")
+    assert device.used_milli == 1000
 
 
 MILLI = {

@@ -11,7 +11,7 @@ from bursar.catalog.gpu_models import find_gpu_model
 from bursar.core.nodes.device import Device, DeviceKey
 from bursar.core.nodes.slices import SlicePool, choose_instance
 from bursar.model.errors import BrokenInvariant
-from bursar.model.fleet.gpu import GpuMode, GpuModel, MigGeometry, MigInstance
+from bursar.model.fleet.gpu import GpuMode, GpuModel, MigGeometry, MigInstance, slice_milli
 from bursar.model.fleet.mig_layout import layouts
 
 MODELS = [find_gpu_model(name) for name in ("a100-40gb", "a30", "rtx-pro-6000")]
@@ -91,6 +91,16 @@ def assert_within_capacity(device: Device) -> None:
     assert sum(share.percent for share in shares) <= 100
     assert sum(share.memory_mib for share in shares) <= device.model.memory_mib
     assert len(shares) <= CLIENT_LIMIT
+    assert device.used_milli == used_milli(device, geometry)
+
+
+def used_milli(device: Device, geometry: MigGeometry) -> int:
+    """The fraction in use, counted anew from what is held."""
+    if device.mode is GpuMode.WHOLE:
+        return 1000
+    shares = [share for held in device.shares.values() for share in held]
+    held_milli = sum(slice_milli(geometry, instance.profile) for instance in device.held)
+    return min(1000, held_milli + 10 * sum(share.percent for share in shares))
 
 
 def memory_slices(geometry: MigGeometry, instance: MigInstance) -> int:

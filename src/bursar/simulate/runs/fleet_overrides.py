@@ -125,7 +125,7 @@ def _change_nodes(fleet: FleetChoice, path: str, value: str) -> FleetChoice:
 def _change_policy(fleet: FleetChoice, path: str, value: str) -> FleetChoice:
     if path not in KEYS:
         raise _unknown(path, KEYS, "not a key of a policy")
-    choice = choose_policy(f"{path}={value}", fleet.policies)
+    choice = choose_policy(f"{path}={value}", fleet.policies, fleet.estimates)
     return replace(
         fleet,
         policies=choice.policies,

@@ -95,13 +95,14 @@ class JobWork:
 
 
 class _RecordedJob(JobWork):
-    """A job of a history, with how it ended."""
+    """A job of a history, with how it ended. A failure is its end only if no attempt starts after it."""
 
-    __slots__ = ("cancelled_ms", "ended")
+    __slots__ = ("cancelled_ms", "ended", "failed_ms")
 
     def __init__(self, submitted: JobSubmitted) -> None:
         super().__init__(submitted)
         self.ended: type[Event] | None = None
+        self.failed_ms = 0
         self.cancelled_ms: int | None = None
 
     def run_ms(self, now_ms: int) -> int:
@@ -112,6 +113,8 @@ class _RecordedJob(JobWork):
         if self.ended is None:
             self.save(now_ms)
             return max(1, self.done_ms, spec.expected_run_ms or spec.max_run_ms or DAY_MS)
+        if self.ended is AttemptFailed:
+            self.save(self.failed_ms)
         return max(1, self.done_ms)
 
 
@@ -144,13 +147,16 @@ class _Reader:
                 self._since[job_id] = event.at_ms
             case AttemptStarted(job_id=job_id):
                 self.starts_ms.append(event.at_ms - self._since.pop(job_id, event.at_ms))
+                job.ended = None
             case AttemptPreempted(job_id=job_id):
                 if job_id in self._since:
                     self.stops_ms.append(event.at_ms - self._since.pop(job_id))
                 job.since_ms = None
-            case AttemptSucceeded() | AttemptFailed():
+            case AttemptSucceeded():
                 job.save(event.at_ms)
-                job.since_ms, job.ended = None, type(event)
+                job.ended = AttemptSucceeded
+            case AttemptFailed():
+                job.ended, job.failed_ms = AttemptFailed, event.at_ms
             case JobCancelled():
                 job.cancelled_ms = event.at_ms
             case _:
