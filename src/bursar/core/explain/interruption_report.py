@@ -10,11 +10,8 @@ from bursar.model import event as ev
 from bursar.model.decision import PreemptionReason, StopReason
 from bursar.model.explain.interruption_report import Cause, Interruption, InterruptionReport
 from bursar.model.fleet.fleet import Market
-from bursar.model.jobs.checkpoint_formulas import daly_interval
+from bursar.model.jobs.checkpoint_formulas import USUAL_SAVE_MS, daly_interval
 from bursar.model.units import HOUR_MS, MINUTE_MS, SECOND_MS, write_duration, write_usd
-
-USUAL_SAVE_MS = 30 * SECOND_MS
-"""Assumed duration of a save if none was measured."""
 
 CAUSE_OF_STOP = {
     PreemptionReason.IN_QUEUE.value: Cause.PRIORITY,

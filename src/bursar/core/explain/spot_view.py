@@ -12,16 +12,15 @@ from bursar.model.explain.spot_view import CheckpointAdviceView, DeadlineView, P
 from bursar.model.fleet.fleet import Market
 from bursar.model.jobs.checkpoint_formulas import (
     NEVER_ENDS_MS,
+    USUAL_SAVE_MS,
     Interruptions,
     advise_interval,
     expected_run_ms,
     waste,
 )
 from bursar.model.jobs.job import JobSpec
-from bursar.model.units import HOUR_MS, MINUTE_MS, SECOND_MS
+from bursar.model.units import HOUR_MS, SECOND_MS
 
-USUAL_SAVE_MS = MINUTE_MS
-"""Assumed duration of a save until one is measured."""
 MOST_POOLS = 4
 LEAST_GAIN_PERMILLE = 5
 """Advice that would save less time is not given."""

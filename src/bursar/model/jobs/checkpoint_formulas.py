@@ -10,10 +10,12 @@ from math import exp, sqrt
 
 from bursar.model.errors import UserError
 from bursar.model.jobs.job import CheckpointPolicy
-from bursar.model.units import HOUR_MS, SECOND_MS
+from bursar.model.units import HOUR_MS, MINUTE_MS, SECOND_MS
 
 MILLION = 1_000_000
 MAX_EXPONENT = 40.0
+USUAL_SAVE_MS = MINUTE_MS
+"""Assumed duration of a save until one is measured."""
 NEVER_ENDS_MS = 1 << 50
 """Expected run time of a job that is interrupted too often to end: more than 30,000 years."""
 
