@@ -6,6 +6,8 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pytest
+
 from bursar.control.control_plane import ControlPlane
 from bursar.model.errors import EngineFault
 from bursar.model.event import BudgetLevelChanged, CheckpointSaved, NodeLost
@@ -14,7 +16,7 @@ from bursar.model.jobs.job import JobState
 from bursar.model.notification import Channel, ChannelKind, Notification, NotificationKind
 from bursar.notify.delivery import Delivery, DeliveryContext
 from bursar.notify.messages import MessageBuilder
-from bursar.ports import Recorded
+from bursar.ports import JobFilter, Recorded
 from tests.control.harness import ControlPlaneHarness, gpu_job, row_of, submit, until, until_state
 
 
@@ -85,6 +87,29 @@ def test_a_failure_is_delivered_once_and_a_restart_continues_after_it(tmp_path: 
         restarted.close()
     assert [one.job_id for one in notifier.messages] == [first, second]
     assert problems == []
+
+
+def test_a_store_that_fails_for_a_while_ends_no_channel(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    harness, notifier = ControlPlaneHarness(tmp_path), FakeNotifier()
+    with harness.plane() as plane:
+        delivery = new_delivery(plane, tmp_path, notifier, [])
+        jobs, refused = plane.reader.jobs, list[JobFilter]()
+
+        def unavailable_once(wanted: JobFilter) -> object:
+            if not refused:
+                refused.append(wanted)
+                raise EngineFault("the database does not answer", retry_after_seconds=0.01)
+            return jobs(wanted)
+
+        monkeypatch.setattr(plane.reader, "jobs", unavailable_once)
+        delivery.start()
+        until(lambda: bool(refused) and not delivery.fault, "the store is asked again")
+        job = fail_a_job(harness, plane)
+        until(lambda: len(notifier.messages) == 1, "the failure is delivered")
+        delivery.close()
+    assert [one.job_id for one in notifier.messages] == [job]
 
 
 def test_an_undeliverable_message_is_dropped_and_reported_to_the_operator(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ ARROWS: dict[str, frozenset[str]] = {
     "engines": frozenset({"model", "ports", "background", "codec", "slurm_text"}),
     "store": frozenset({"model", "ports", "codec"}),
     "clouds": frozenset({"model", "ports"}),
-    "notify": frozenset({"model", "ports"}),
+    "notify": frozenset({"model", "ports", "background"}),
     "api": SHELL | {"config", "control"},
     "client": frozenset({"model", "api"}),
     "cli": frozenset({"model", "client", "wiring"}),

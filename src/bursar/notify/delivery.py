@@ -7,11 +7,11 @@ too old. A message that cannot be delivered is retried, then reported to the ope
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from bursar.background import BackgroundThread
 from bursar.model.errors import EngineFault
 from bursar.model.jobs.job import OVER, JobState
 from bursar.model.notification import Channel, Notification
@@ -42,35 +42,29 @@ class DeliveryContext:
     folder: Path
 
 
-class Delivery(threading.Thread):
+class Delivery(BackgroundThread):
     """The background thread of one channel."""
 
     def __init__(self, channel: Channel, notifier: Notifier, context: DeliveryContext) -> None:
-        super().__init__(name=f"bursar-notify-{channel.name}", daemon=True)
+        super().__init__(f"bursar-notify-{channel.name}", self._deliver_new, POLL_SECONDS)
         self._channel = channel
         self._notifier = notifier
         self._context = context
         self._builder = MessageBuilder(context.reader.job)
         self._position_file = context.folder / f"notified-{channel.name}"
-        self._closed = threading.Event()
+        self._sequence: int | None = None
 
-    def close(self) -> None:
-        """Stops at once; the next process delivers the remaining messages."""
-        self._closed.set()
-        if self.is_alive():
-            self.join(timeout=5)
-
-    def run(self) -> None:
-        sequence = self._start_sequence()
-        live = frozenset(JobState) - OVER
-        self._builder.add_running(
-            self._context.reader.jobs(JobFilter(states=live, limit=MAX_INITIAL_JOBS))
-        )
-        while not self._closed.wait(POLL_SECONDS):
-            if self._context.is_leader():
-                sequence = self.deliver_after(sequence)
-            else:
-                sequence = self._start_sequence()
+    def _deliver_new(self) -> None:
+        """Delivers what is new; when stopped, the next process delivers the remaining messages."""
+        if self._sequence is None:
+            live = frozenset(JobState) - OVER
+            running = self._context.reader.jobs(JobFilter(states=live, limit=MAX_INITIAL_JOBS))
+            self._builder.add_running(running)
+            self._sequence = self._start_sequence()
+        elif self._context.is_leader():
+            self._sequence = self.deliver_after(self._sequence)
+        else:
+            self._sequence = self._start_sequence()
 
     def _start_sequence(self) -> int:
         """The stored position; the end of the log if none is stored."""
@@ -117,7 +111,7 @@ class Delivery(threading.Thread):
                 if not fault.retry_after_seconds or attempt == MAX_ATTEMPTS:
                     break
                 backoff = max(fault.retry_after_seconds, 2.0 ** (attempt - 1))
-                if self._closed.wait(min(MAX_BACKOFF_SECONDS, backoff)):
+                if self.pause(min(MAX_BACKOFF_SECONDS, backoff)):
                     return False
             else:
                 return True
