@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
 
 from bursar.control.control_plane import ControlPlane
 from bursar.model.errors import EngineFault
-from bursar.model.event import BudgetLevelChanged, CheckpointSaved, NodeLost
+from bursar.model.event import AttemptAssigned, BudgetLevelChanged, CheckpointSaved, NodeLost
 from bursar.model.jobs.attempt import Placement
 from bursar.model.jobs.job import JobState
 from bursar.model.notification import Channel, ChannelKind, Notification, NotificationKind
 from bursar.notify.delivery import Delivery, DeliveryContext
 from bursar.notify.messages import MessageBuilder
-from bursar.ports import JobFilter, Recorded
+from bursar.ports import JobFilter, JobRow, Recorded
 from tests.control.harness import ControlPlaneHarness, gpu_job, row_of, submit, until, until_state
 
 
@@ -110,6 +110,54 @@ def test_a_store_that_fails_for_a_while_ends_no_channel(
         until(lambda: len(notifier.messages) == 1, "the failure is delivered")
         delivery.close()
     assert [one.job_id for one in notifier.messages] == [job]
+
+
+def test_a_store_that_fails_within_a_batch_causes_no_duplicates(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    harness, notifier, problems = ControlPlaneHarness(tmp_path), FakeNotifier(), list[str]()
+    with harness.plane() as plane:
+        first, second = fail_a_job(harness, plane), fail_a_job(harness, plane)
+        job, refused = plane.reader.job, list[str]()
+
+        def unavailable_once(job_id: str) -> JobRow | None:
+            if job_id == second and not refused:
+                refused.append(job_id)
+                raise EngineFault("the database does not answer", retry_after_seconds=0.01)
+            return job(job_id)
+
+        monkeypatch.setattr(plane.reader, "job", unavailable_once)
+        (tmp_path / "notified-ops").write_text("0")
+        delivery = new_delivery(plane, tmp_path, notifier, problems)
+        delivery.start()
+        until(lambda: len(notifier.messages) >= 2, "both failures are delivered")
+        delivery.close()
+    assert [one.job_id for one in notifier.messages] == [first, second]
+    fault = "channel ops: the database does not answer. Messages wait until it works again."
+    assert problems == [fault]
+
+
+def test_a_store_that_fails_while_a_node_is_lost_loses_no_message(tmp_path: Path) -> None:
+    harness, calls = ControlPlaneHarness(tmp_path), list[str]()
+    with harness.plane() as plane:
+        (job,) = submit(plane, gpu_job())
+        until_state(plane, job, JobState.RUNNING)
+        row, placement = row_of(plane, job), placement_of(plane, job)
+
+    def unavailable_once(job_id: str) -> JobRow:
+        calls.append(job_id)
+        if len(calls) == 2:
+            raise EngineFault("the database does not answer", retry_after_seconds=0.01)
+        return replace(row, id=job_id)
+
+    builder = MessageBuilder(unavailable_once)
+    for job_id in ("a", "b"):
+        event = AttemptAssigned(at_ms=0, job_id=job_id, attempt=1, placement=placement)
+        builder.messages(Recorded(sequence=1, event=event))
+    lost = Recorded(sequence=2, event=NodeLost(at_ms=1, node=placement.tasks[0].node))
+    with pytest.raises(EngineFault):
+        builder.messages(lost)
+    assert [one.job_id for one in builder.messages(lost)] == ["a", "b"]
 
 
 def test_an_undeliverable_message_is_dropped_and_reported_to_the_operator(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ def wall_clock_ms() -> int:
 def notices_for(
     nodes: Iterable[str], source: str, kind: NoticeKind, ends_at_ms: int | None = None
 ) -> list[NoticeReported]:
-    """One notice of a machine, which is several nodes of the fleet."""
+    """The same notice for each node that the machine is in the fleet."""
     return [
         NoticeReported(node=node, source=source, kind=kind, ends_at_ms=ends_at_ms) for node in nodes
     ]

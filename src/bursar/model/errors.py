@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 
 class UserError(Exception):
@@ -15,9 +16,9 @@ class UserError(Exception):
         self.fix = fix
         self.code = code
 
-    def __reduce__(self) -> tuple[Callable[[str], UserError], tuple[str]]:
-        """Makes a copy in another process."""
-        return partial(type(self), fix=self.fix, code=self.code), (self.problem,)
+    def __reduce__(self) -> tuple[Callable[[str], UserError], tuple[str], dict[str, Any]]:
+        """How pickle copies it to another process, with the attributes of a subclass."""
+        return partial(type(self), fix=self.fix, code=self.code), (self.problem,), self.__dict__
 
 
 class EngineFault(Exception):

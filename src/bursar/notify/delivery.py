@@ -56,15 +56,27 @@ class Delivery(BackgroundThread):
 
     def _deliver_new(self) -> None:
         """Delivers what is new; when stopped, the next process delivers the remaining messages."""
-        if self._sequence is None:
-            live = frozenset(JobState) - OVER
-            running = self._context.reader.jobs(JobFilter(states=live, limit=MAX_INITIAL_JOBS))
-            self._builder.add_running(running)
-            self._sequence = self._start_sequence()
-        elif self._context.is_leader():
-            self._sequence = self.deliver_after(self._sequence)
-        else:
-            self._sequence = self._start_sequence()
+        try:
+            if self._sequence is None:
+                self._sequence = self._begin()
+            elif self._context.is_leader():
+                self.deliver_after(self._sequence)
+            else:
+                self._sequence = self._start_sequence()
+        except Exception as error:
+            if not self.fault:  # that of the last call: each outage is reported once
+                self._context.report(
+                    f"channel {self._channel.name}: {error}. Messages wait until it works again."
+                )
+            raise
+
+    def _begin(self) -> int:
+        """Jobs are read after the position, so that each start is among them or in the log."""
+        sequence = self._start_sequence()
+        live = frozenset(JobState) - OVER
+        running = self._context.reader.jobs(JobFilter(states=live, limit=MAX_INITIAL_JOBS))
+        self._builder.add_running(running)
+        return sequence
 
     def _start_sequence(self) -> int:
         """The stored position; the end of the log if none is stored."""
@@ -75,16 +87,21 @@ class Delivery(BackgroundThread):
             return last_sequence
 
     def deliver_after(self, sequence: int) -> int:
-        """Delivers one batch of events after ``sequence``; returns the new position."""
+        """Delivers one batch of events after ``sequence``; returns the new position.
+
+        An error keeps the position reached, so that what was delivered is not sent again.
+        """
         reached = sequence
-        for recorded in [*self._context.reader.events(after=sequence, limit=EVENTS_PER_BATCH)]:
-            for message in self._builder.messages(recorded):
-                if self._is_wanted(message) and not self._deliver(message):
-                    self._store_position(reached)
-                    return reached
-            reached = recorded.sequence
-        if reached != sequence:
-            self._store_position(reached)
+        try:
+            for recorded in [*self._context.reader.events(after=sequence, limit=EVENTS_PER_BATCH)]:
+                for message in self._builder.messages(recorded):
+                    if self._is_wanted(message) and not self._deliver(message):
+                        return reached
+                reached = recorded.sequence
+        finally:
+            if reached != sequence:
+                self._sequence = reached
+                self._store_position(reached)
         return reached
 
     def _is_wanted(self, message: Notification) -> bool:

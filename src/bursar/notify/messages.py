@@ -70,7 +70,10 @@ class MessageBuilder:
                 return [_budget(event, recorded.sequence)]
             case NodeLost(node=node):
                 job_ids = [job_id for job_id, nodes in self._nodes.items() if node in nodes]
-                contents = [self._node_lost(job_id, node) for job_id in job_ids]
+                rows = {
+                    job_id: self._job(job_id) for job_id in job_ids
+                }  # may raise: then no job is forgotten
+                contents = [self._node_lost(job_id, row, node) for job_id, row in rows.items()]
                 return [one for content in contents for one in _job_messages(content, recorded)]
             case AttemptSucceeded(job_id=job_id):
                 self._nodes.pop(job_id, None)
@@ -101,9 +104,8 @@ class MessageBuilder:
             f"queued again. 'bursar why {row.id}' shows when it starts.",
         )
 
-    def _node_lost(self, job_id: str, node: str) -> JobContent | None:
+    def _node_lost(self, job_id: str, row: JobRow | None, node: str) -> JobContent | None:
         """A job whose node was lost: no event of the job itself reports its end."""
-        row = self._job(job_id)
         self._nodes.pop(job_id, None)
         if row is None or row.state is JobState.CANCELLED:
             return None

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from bursar.model.notification import Channel
     from bursar.ports import Notifier
 
+CLOSE_SECONDS = 5.0
+"""How long the program waits for messages that are being sent when it ends."""
+
 
 def notifier_for(channel: Channel) -> Notifier:
     """The notifier of a channel, by its kind."""
@@ -60,7 +63,9 @@ def notifying(
         yield
     finally:
         for delivery in deliveries:
-            delivery.close()
+            delivery.stop()
+        for delivery in deliveries:
+            delivery.close(timeout_seconds=CLOSE_SECONDS)
 
 
 def try_channels(path: Path, name: str | None, now_ms: int) -> Iterator[tuple[str, str]]:

@@ -22,8 +22,8 @@ class EligiblePool(NamedTuple):
     anchors: tuple[str, ...] = ()
 
 
-def plan_apart(spec: JobSpec, state: FleetState) -> ShapePlan:
-    """A plan of the job on its own: the state and its plans are not changed."""
+def unshared_plan(spec: JobSpec, state: FleetState) -> ShapePlan:
+    """Matches the job to pools in a plan of its own; the state and its plans are not changed."""
     plan = ShapePlan(-1, shape_of(spec), state.policies.backfill.unknown_run_time_ms)
     plan.match(tuple(state.pools.values()), state.limited)
     return plan
@@ -32,7 +32,7 @@ def plan_apart(spec: JobSpec, state: FleetState) -> ShapePlan:
 def eligible_pools(spec: JobSpec, state: FleetState) -> tuple[EligiblePool, ...]:
     """Every pool whose shape fits, by name."""
     by_pool: dict[str, list[PoolFit]] = {}
-    for fit in plan_apart(spec, state).fits:
+    for fit in unshared_plan(spec, state).fits:
         by_pool.setdefault(fit.pool.spec.name, []).append(fit)
     return tuple(_eligible_pool(fits) for _, fits in sorted(by_pool.items()))
 

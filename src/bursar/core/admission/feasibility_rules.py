@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from bursar.core.admission.admission_request import AdmissionRequest
-from bursar.core.admission.eligible_pools import plan_apart
+from bursar.core.admission.eligible_pools import unshared_plan
 from bursar.core.admission.placement_rules import levels_named
 from bursar.core.admission.problem import Problem
 from bursar.core.nodes.node import NodeState
@@ -27,7 +27,7 @@ ANY_NUMBER = 2**53
 
 def feasibility_problems(request: AdmissionRequest) -> Iterator[Problem]:
     """The first of the three problems that applies, if any."""
-    plan = plan_apart(request.spec, request.state)
+    plan = unshared_plan(request.spec, request.state)
     if not plan.fits:
         yield _no_pool(request, plan)
         return

@@ -170,7 +170,7 @@ class TenantUsage:
         )
 
     def set_value(self, tenant: str, value: float, at_ms: int) -> None:
-        """Restore a value of a ``snapshot``; the rate follows from the live jobs."""
+        """Restore a value of ``to_snapshot``; the rate follows from the live jobs."""
         account = self._accounts[tenant]
         account.value, account.at_ms = value, at_ms
 

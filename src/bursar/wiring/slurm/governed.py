@@ -153,7 +153,7 @@ def apply_slurm(rendered: Rendered, options: SlurmOptions) -> Applied:
     from bursar.engines.slurm.governed.difference import apply
 
     before = compare_slurm(rendered)
-    is_written = options.conf is not None and _write_conf(rendered, options.conf)
+    is_written = _write_conf(rendered, options.conf) if options.conf else False
     with refusals_as_user_errors():
         if is_written:
             local_commands().run("scontrol", "reconfigure")

@@ -105,7 +105,10 @@ def _error_text(error: Any) -> str:
 def _settings(
     request: JobRequest, component: HetComponent
 ) -> tuple[tuple[str, str, str | int], ...]:
-    """Each setting: its property of ``openapi/v0.0.38``, its option of sbatch, and its value."""
+    """Each setting: its property of ``openapi/v0.0.38``, its option of sbatch, and its value.
+
+    Empty values and zeros are left out.
+    """
     settings = (
         ("name", "job-name", request.name),
         ("comment", "comment", request.comment),
