@@ -184,7 +184,7 @@ class App:
             )
             await self._authorise(request, scope)
             request.query = route.read_query(scope["query_string"])
-            sent = await route.endpoint(request)
+            result = await route.endpoint(request)
         except UserError as error:
             self._audit_refusal(error, request, scope)
             return problem_response(error, request_id)
@@ -192,9 +192,10 @@ class App:
             return problem_response(not_leader(error.leader_address), request_id)
         except EngineFault as error:
             return problem_response(engine_fault(error), request_id)
+        response = result if isinstance(result, Response) else json_response(result, route.status)
         if route.is_audited:
             request.audit("done")
-        return sent if isinstance(sent, Response) else json_response(sent, route.status)
+        return response
 
     def _audit_refusal(
         self, error: UserError, request: RequestContext | None, scope: Scope

@@ -13,9 +13,10 @@ from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context, parent_process
 from multiprocessing.queues import SimpleQueue
 from multiprocessing.synchronize import Event
+from threading import Thread
 from time import monotonic
 from typing import TypeVar
 
@@ -74,8 +75,10 @@ def run_in_parallel(
                     stop.set()
         except BrokenProcessPool as error:
             raise BrokenInvariant("a process of a simulation ended without a result") from error
-        finally:
-            stop.set()
+        except BaseException:  # a rejected task or an interrupt: do not wait for the others
+            for child in active_children():
+                child.terminate()
+            raise
     return [results[number] for number in sorted(results)]
 
 
@@ -115,6 +118,15 @@ _reports: SimpleQueue[tuple[int, Progress | None]]
 def _begin_child(stop: Event, reports: SimpleQueue[tuple[int, Progress | None]]) -> None:
     global _stop, _reports
     _stop, _reports = stop, reports
+    Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """Ends this process if its parent is killed: an executor's process would wait forever."""
+    parent = parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
 
 
 def _run_child(function: Callable[[Item, Watch], Result], number: int, item: Item) -> list[Result]:

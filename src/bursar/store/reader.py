@@ -115,8 +115,8 @@ class SqlReader:
 
     def last_sequence(self) -> int:
         """Sequence number of the newest event; 0 in an empty log."""
-        ((sequence,),) = self._rows(select(meta.c.last_sequence))
-        return int(sequence)
+        with self.reading() as connection:
+            return int(connection.execute(select(meta.c.last_sequence)).scalar_one())
 
     def events(self, after: int = 0, limit: int | None = None) -> Iterator[Recorded]:
         """The events after sequence number ``after``, in order."""
@@ -254,7 +254,8 @@ class SqlReader:
 
     def leader(self) -> tuple[int, str] | None:
         """Epoch and address of the current or last leader."""
-        ((epoch, address),) = self._rows(select(meta.c.epoch, meta.c.leader_address))
+        with self.reading() as connection:
+            epoch, address = connection.execute(select(meta.c.epoch, meta.c.leader_address)).one()
         return (epoch, address) if epoch else None
 
 

@@ -46,3 +46,8 @@ def test_work_of_a_failed_attempt_counts_up_to_its_last_checkpoint_if_the_job_is
 def test_a_job_that_failed_for_good_runs_as_long_as_it_did() -> None:
     assert minutes(started(1, 0), failed(1, 10)) == 10
     assert minutes(started(1, 0), failed(1, 10), started(2, 20), failed(2, 50)) == 30
+    assert minutes(started(1, 0), saved(1, 4), failed(1, 10)) == 10
+
+
+def test_a_retry_that_fails_before_it_starts_adds_no_work() -> None:
+    assert minutes(started(1, 0), failed(1, 10), failed(2, 60)) == 10

@@ -98,11 +98,9 @@ def split_focus_rows(
 
 def _shared_values(item: LineItem, issuer: Issuer) -> FocusRow:
     """Every column; None in those of the row's own values."""
-    organisation, team, is_adjustment = (
-        issuer.organisation,
-        item.team or None,
-        item.kind is ADJUSTMENT,
-    )
+    organisation = issuer.organisation
+    team = item.team or None
+    is_adjustment = item.kind is ADJUSTMENT
     pool = issuer.pools.get(item.pool)
     labels = pool.labels if pool is not None else {}
     month_from, month_to = period_around(BudgetPeriod.MONTH, item.day_ms)

@@ -38,7 +38,7 @@ def confirm(question: str, *, default: bool) -> bool:
 
 
 def refused(question: str, *, subject: str, otherwise: str) -> int:
-    """Ask for confirmation; returns the exit code if there is none, else 0."""
+    """Ask for confirmation; returns 0 if it is given, else the exit code."""
     if not is_interactive():
         print_error(f"cannot confirm {subject}: not a terminal.", "Pass --yes.")
         return WRONG_USAGE

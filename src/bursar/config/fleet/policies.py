@@ -49,7 +49,7 @@ MEANINGS: Meanings = {
         "minimum_run": "no job is preempted before it has run this long",
         "preemptions_per_job": "how often one job may be preempted",
         "searches_per_cycle": "for how many jobs victims are searched in one cycle",
-        "turn_ratio": "in time sharing, a job is stopped for one that needs this many times less",
+        "turn_ratio": "in time sharing, a job is stopped for one that needs this many times less GPU time",
         "turn_part_of_pool": "such a job holds at most 1/N of the GPUs of its pool",
         "settled_after": "a job submitted longer ago is not stopped for sharing; null: no limit",
     },

@@ -77,7 +77,7 @@ class JobWork:
         return round(self.task_ms / max(1, self.full_size))
 
     def apply(self, event: Event) -> None:
-        """Applies what happens while an attempt lives; its end is the reader's to judge."""
+        """Applies the events of a live attempt; the caller handles its end."""
         if isinstance(event, AttemptAssigned):
             self.granted = sum(task.count for task in event.placement.all_tasks)
         elif isinstance(event, AttemptStarted):
@@ -88,21 +88,27 @@ class JobWork:
 
     def save(self, until_ms: int) -> None:
         """Counts the work up to a time as done."""
-        if self.since_ms is None:
-            return
-        self.task_ms += max(0, until_ms - self.since_ms) * self.granted
-        self.since_ms = until_ms
+        if self.since_ms is not None:
+            self.task_ms += self.unsaved(until_ms)
+            self.since_ms = until_ms
+
+    def unsaved(self, until_ms: int) -> int:
+        """The work since the last checkpoint, as tasks times milliseconds."""
+        return 0 if self.since_ms is None else max(0, until_ms - self.since_ms) * self.granted
 
 
 class _RecordedJob(JobWork):
-    """A job of a history, with how it ended. A failure is its end only if no attempt starts after it."""
+    """A job of a history, with how it ended.
 
-    __slots__ = ("cancelled_ms", "ended", "failed_ms")
+    The unsaved work of a failed attempt, ``failed_task_ms``, counts only if no attempt starts after it.
+    """
+
+    __slots__ = ("cancelled_ms", "ended", "failed_task_ms")
 
     def __init__(self, submitted: JobSubmitted) -> None:
         super().__init__(submitted)
         self.ended: type[Event] | None = None
-        self.failed_ms = 0
+        self.failed_task_ms = 0
         self.cancelled_ms: int | None = None
 
     def run_ms(self, now_ms: int) -> int:
@@ -114,7 +120,7 @@ class _RecordedJob(JobWork):
             self.save(now_ms)
             return max(1, self.done_ms, spec.expected_run_ms or spec.max_run_ms or DAY_MS)
         if self.ended is AttemptFailed:
-            self.save(self.failed_ms)
+            self.task_ms, self.failed_task_ms = self.task_ms + self.failed_task_ms, 0
         return max(1, self.done_ms)
 
 
@@ -147,7 +153,7 @@ class _Reader:
                 self._since[job_id] = event.at_ms
             case AttemptStarted(job_id=job_id):
                 self.starts_ms.append(event.at_ms - self._since.pop(job_id, event.at_ms))
-                job.ended = None
+                job.ended, job.failed_task_ms = None, 0
             case AttemptPreempted(job_id=job_id):
                 if job_id in self._since:
                     self.stops_ms.append(event.at_ms - self._since.pop(job_id))
@@ -156,7 +162,8 @@ class _Reader:
                 job.save(event.at_ms)
                 job.ended = AttemptSucceeded
             case AttemptFailed():
-                job.ended, job.failed_ms = AttemptFailed, event.at_ms
+                job.failed_task_ms += job.unsaved(event.at_ms)
+                job.since_ms, job.ended = None, AttemptFailed
             case JobCancelled():
                 job.cancelled_ms = event.at_ms
             case _:
