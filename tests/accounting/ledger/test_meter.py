@@ -255,7 +255,13 @@ def test_4g_and_3g_slices_of_one_gpu_split_its_cost(rule: SliceRule) -> None:
     four, three = SLICES[rule]
     assert abs(spent["usage:red"] - four) <= 1
     assert abs(spent["usage:blue"] - three) <= 1
+    assert abs(spent["usage:blue"] - three) <= 1
     assert sum(spent.values()) == 16 * USD
+
+
+def test_a_slice_alone_costs_its_fraction_of_the_memory_by_that_rule() -> None:
+    scene = Scene().run("a", slice_of(0, "3g.40gb", 4))
+    assert abs(scene.spent(1, SliceRule.MEMORY)["usage:red"] - 1 * USD) <= 1
 
 
 def test_usage_and_waste_are_posted_hour_by_hour() -> None:

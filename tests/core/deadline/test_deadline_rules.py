@@ -149,6 +149,12 @@ def test_a_deadline_that_cannot_be_met_is_refused_with_the_hours() -> None:
         replace(TERMS, work_ms=14 * HOUR_MS)
 
 
+@pytest.mark.parametrize("field", ["work_ms", "tick_ms", "on_demand_micro_usd"])
+def test_no_work_no_tick_and_no_price_are_refused_each(field: str) -> None:
+    with pytest.raises(UserError, match="above 0"):
+        replace(TERMS, **{field: 0})
+
+
 @pytest.mark.parametrize("rework_min", [0, 30])
 @pytest.mark.parametrize("change_over_min", first_always(1, [12, 1, 10, 24]))
 def test_ours_meets_the_deadline_in_an_adversarial_market(

@@ -172,6 +172,17 @@ def test_a_node_that_returns_is_open_again() -> None:
     assert not world.state.notices
 
 
+def test_a_checkpoint_of_an_earlier_attempt_changes_nothing() -> None:
+    world = harness()
+    running(world, "a")
+    saved_at_ms = world.job("a").saved_at_ms
+    for job_id, attempt in (("a", 2), ("a", 0), ("unknown", 1)):
+        late = ev.CheckpointSaved(at_ms=world.now_ms + 5, job_id=job_id, attempt=attempt, step=40)
+        world.apply(late)
+    record = world.job("a")
+    assert (record.saved_at_ms, record.saved_step) == (saved_at_ms, None)
+
+
 def test_a_requeue_without_a_notice_counts_until_a_newer_checkpoint() -> None:
     world = harness()
     for number in range(1, MOST_UNPROMPTED + 1):
