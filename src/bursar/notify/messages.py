@@ -70,9 +70,8 @@ class MessageBuilder:
                 return [_budget(event, recorded.sequence)]
             case NodeLost(node=node):
                 job_ids = [job_id for job_id, nodes in self._nodes.items() if node in nodes]
-                rows = {
-                    job_id: self._job(job_id) for job_id in job_ids
-                }  # may raise: then no job is forgotten
+                # All rows first: if the store fails, the nodes of no job are forgotten.
+                rows = {job_id: self._job(job_id) for job_id in job_ids}
                 contents = [self._node_lost(job_id, row, node) for job_id, row in rows.items()]
                 return [one for content in contents for one in _job_messages(content, recorded)]
             case AttemptSucceeded(job_id=job_id):
